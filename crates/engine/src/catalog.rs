@@ -1,4 +1,5 @@
 //! The dictionary as statements see it: an immutable snapshot, shared by reference.
+use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef};
 use crate::table::Table;
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
@@ -71,6 +72,8 @@ pub struct CheckDef {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDef {
     pub id: u32,
+    /// The number of its schema.
+    pub schema: u32,
     pub name: String,
     pub columns: Vec<ColumnDef>,
     pub indexes: Vec<IndexDef>,
@@ -78,6 +81,13 @@ pub struct TableDef {
 }
 
 impl TableDef {
+    pub fn full_name(&self) -> Name {
+        Name::new(self.schema, &*self.name)
+    }
+    /// The name of an index of it (name/A2).
+    pub fn index_name(&self, index: &IndexDef) -> Name {
+        Name::new(self.schema, &*index.name)
+    }
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }
@@ -97,9 +107,9 @@ pub enum Returns {
         ty: Type,
         set: bool,
     },
-    /// Rows: of a table (its name is kept for display), or of TABLE(...) columns.
+    /// Rows: of a table, which has to stay, or of TABLE(...) columns.
     Rows {
-        of: Option<String>,
+        of: Option<Name>,
         columns: Vec<(String, Type)>,
         set: bool,
     },
@@ -109,7 +119,11 @@ pub enum Returns {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionDef {
     pub id: u32,
+    /// The number of its schema.
+    pub schema: u32,
     pub name: String,
+    /// The setting `search_path` that its body was written for (name/A5).
+    pub path: String,
     pub args: Vec<(Option<String>, Type)>,
     pub returns: Returns,
     pub body: String,
@@ -118,37 +132,81 @@ pub struct FunctionDef {
     pub volatility: Volatility,
 }
 
+impl FunctionDef {
+    /// The types of its arguments.
+    pub fn arg_types(&self) -> impl Iterator<Item = TypeId> {
+        self.args.iter().map(|a| a.1.id)
+    }
+}
+
+/// What a name of the space of relations stands for (name/A1).
+#[derive(Clone)]
+pub enum Relation {
+    Table(Arc<Table>),
+    /// An index of the table.
+    Index {
+        table: Name,
+    },
+}
+
+impl Relation {
+    pub fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Relation::Table(t) => Some(t),
+            Relation::Index { .. } => None,
+        }
+    }
+}
+
 /// All objects, as of one moment. `version` differs whenever the content does.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Catalog {
     pub version: u64,
-    pub tables: BTreeMap<String, Arc<Table>>,
-    /// Index name to table name.
-    pub indexes: BTreeMap<String, String>,
+    pub schemas: BTreeMap<String, SchemaDef>,
+    pub relations: BTreeMap<Name, Relation>,
     pub functions: BTreeMap<u32, Arc<FunctionDef>>,
-    /// The types that users have defined, by their names.
-    pub types: BTreeMap<String, TypeId>,
+    /// The types that users have defined.
+    pub types: BTreeMap<Name, TypeId>,
+}
+
+impl Default for Catalog {
+    /// With the schemas that are there from the beginning.
+    fn default() -> Catalog {
+        let own =
+            [("information_schema", INFORMATION_SCHEMA), ("pg_catalog", PG_CATALOG), ("public", PUBLIC)];
+        let schemas = own.map(|(name, number)| (name.to_string(), SchemaDef { number }));
+        Catalog {
+            version: 0,
+            schemas: schemas.into(),
+            relations: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            types: BTreeMap::new(),
+        }
+    }
 }
 
 /// What names mean that are not those of tables and indexes. A plan made with other tables beside its own, or
-/// other indexes on others than its own, is as good as before while these are the same.
+/// other indexes on others than its own, is as good as before while these are the same, unless a table stands
+/// before one of its own now ([`Catalog::is_in_sight`]).
 #[derive(Clone, Default)]
 pub struct Meanings {
+    schemas: BTreeMap<String, SchemaDef>,
     functions: BTreeMap<u32, Arc<FunctionDef>>,
     /// A type that was changed has another number.
-    types: BTreeMap<String, TypeId>,
+    types: BTreeMap<Name, TypeId>,
 }
 
 impl Meanings {
     pub fn of(catalog: &Catalog) -> Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
-        let Catalog { version: _, tables: _, indexes: _, functions, types } = catalog;
-        Meanings { functions: functions.clone(), types: types.clone() }
+        let Catalog { version: _, schemas, relations: _, functions, types } = catalog;
+        Meanings { schemas: schemas.clone(), functions: functions.clone(), types: types.clone() }
     }
     /// Whether they are those of the catalog.
     pub fn are(&self, catalog: &Catalog) -> bool {
-        let Catalog { version: _, tables: _, indexes: _, functions, types } = catalog;
+        let Catalog { version: _, schemas, relations: _, functions, types } = catalog;
         self.types == *types
+            && self.schemas == *schemas
             && self.functions.len() == functions.len()
             && (self.functions.values().zip(functions.values())).all(|(a, b)| Arc::ptr_eq(a, b))
     }
@@ -165,13 +223,35 @@ impl Catalog {
             None => ty,
         }
     }
-    pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
-        self.tables.get(name)
+    pub fn table(&self, name: impl Into<Name>) -> Option<&Arc<Table>> {
+        self.relations.get(&name.into())?.table()
+    }
+    /// All tables, by their names.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.relations.values().filter_map(Relation::table)
     }
     pub fn table_by_id(&self, id: u32) -> Option<&Arc<Table>> {
-        self.tables.values().find(|t| t.def.id == id)
+        self.tables().find(|t| t.def.id == id)
     }
-    /// The functions of that name (overloads differ in argument types).
+    /// The table that the index of the name is of.
+    pub fn table_of_index(&self, name: impl Into<Name>) -> Option<&Arc<Table>> {
+        match self.relations.get(&name.into())? {
+            Relation::Index { table } => self.table(table),
+            Relation::Table(_) => None,
+        }
+    }
+    /// Indexes by their names, each with its table's.
+    pub fn indexes(&self) -> impl Iterator<Item = (&Name, &Name)> {
+        self.relations.iter().filter_map(|(name, r)| match r {
+            Relation::Index { table } => Some((name, table)),
+            Relation::Table(_) => None,
+        })
+    }
+    /// A type that users have defined.
+    pub fn ty(&self, name: impl Into<Name>) -> Option<TypeId> {
+        self.types.get(&name.into()).copied()
+    }
+    /// The functions of that name in all schemas (overloads differ in argument types).
     pub fn functions_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<FunctionDef>> {
         self.functions.values().filter(move |f| f.name == name)
     }

@@ -7,6 +7,7 @@ use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::fill::{self, fill};
 use crate::memory::{Memory, MemoryKind, MemoryPart};
+use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC};
 use crate::table::Table;
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
@@ -291,7 +292,7 @@ impl Database {
             session.snapshot_newest();
             dictionary::load(&session, &dictionary, 1)?
         };
-        let tables = || catalog.tables.values();
+        let tables = || catalog.tables();
         let total: u64 = tables().map(|t| t.count_rows() * t.indexes.len() as u64).sum();
         let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
         let report = |done| progress(Opening::Indexes { done, total });
@@ -299,13 +300,13 @@ impl Database {
         let index_seconds = (clock::now() - started).as_secs_f64();
         let mut keep: BTreeSet<u32> =
             dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();
-        keep.extend(catalog.tables.values().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]));
+        keep.extend(catalog.tables().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]));
         kernel.drop_orphans(&keep);
         let used = catalog
-            .tables
-            .values()
+            .tables()
             .flat_map(|t| [t.def.id, t.heaps].into_iter().chain(t.def.indexes.iter().map(|i| i.id)))
             .chain(catalog.functions.keys().copied())
+            .chain(catalog.schemas.values().map(|s| s.number).filter(|n| !is_given(*n)))
             .chain(catalog.types.values().filter_map(|t| t.user()).flat_map(|u| [u.number, u.array]))
             .max()
             .unwrap_or(0);
@@ -367,6 +368,15 @@ impl Database {
             .map_err(error::log)?;
         Ok(n as u32)
     }
+    /// A number for a new schema: none of those that are there from the beginning.
+    pub(crate) fn next_schema(&self) -> SqlResult<u32> {
+        loop {
+            let n = self.next_object()?;
+            if !is_given(n) {
+                return Ok(n);
+            }
+        }
+    }
     /// The ring that the log is on, as SHOW tells it.
     pub fn log_ring(&self) -> String {
         match &self.opened.recovered.ring {
@@ -419,12 +429,17 @@ impl Database {
             bytes
         };
         let mut sum = 0;
-        for t in self.catalog().tables.values() {
+        let catalog = self.catalog();
+        let shown = |name: Name| match name.schema {
+            PUBLIC => name.name,
+            _ => catalog.qualified(&name),
+        };
+        for t in catalog.tables() {
             let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
-            sum += add(MemoryKind::Table, &t.def.name, t.count_rows(), bytes);
+            sum += add(MemoryKind::Table, &shown(t.def.full_name()), t.count_rows(), bytes);
             for i in t.kept_up() {
                 let bytes = i.index.memory_bytes() as u64;
-                sum += add(MemoryKind::Index, &i.def.name, i.index.entries(), bytes);
+                sum += add(MemoryKind::Index, &shown(t.def.index_name(&i.def)), i.index.entries(), bytes);
             }
         }
         for t in self.dictionary.all() {
@@ -466,9 +481,14 @@ impl Drop for Database {
     }
 }
 
+/// Whether it is the number of a schema that is there from the beginning.
+fn is_given(schema: u32) -> bool {
+    matches!(schema, PG_CATALOG | INFORMATION_SCHEMA | PUBLIC)
+}
+
 /// A table by name, or PostgreSQL's error.
-pub fn find<'a>(catalog: &'a Catalog, name: &str) -> SqlResult<&'a Arc<Table>> {
+pub fn find<'a>(catalog: &'a Catalog, name: &Name) -> SqlResult<&'a Arc<Table>> {
     catalog.table(name).ok_or_else(|| {
-        SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+        SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", name.name))
     })
 }

@@ -1,12 +1,13 @@
 //! Data definition, transactional: visible to others when the transaction commits (connection/N2).
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Relation, TableDef,
 };
 use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::definers::{Claim, Thing, claims};
 use crate::dictionary as d;
 use crate::fill::{From, fill};
+use crate::name::Name;
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod schemas;
 mod tables;
 mod types;
 
@@ -29,14 +31,14 @@ pub(crate) use tables::functions_of;
 fn is_as_it_was(thing: &Thing, before: &Catalog, now: &Catalog) -> bool {
     match thing {
         Thing::Name(name) | Thing::Stay(name) => {
-            let same_table = match (before.table(name), now.table(name)) {
-                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            match (before.relations.get(name), now.relations.get(name)) {
+                (Some(Relation::Table(a)), Some(Relation::Table(b))) => Arc::ptr_eq(a, b),
+                (Some(Relation::Index { table: a }), Some(Relation::Index { table: b })) => a == b,
                 (a, b) => a.is_none() && b.is_none(),
-            };
-            same_table && before.indexes.get(name) == now.indexes.get(name)
+            }
         }
         // They are meanings.
-        Thing::Function(_) => true,
+        Thing::Function(..) | Thing::SchemaName(_) | Thing::Schema(_) => true,
     }
 }
 
@@ -207,20 +209,22 @@ impl Connection {
     }
 
     /// Gives the number of its heaps.
-    pub fn create_table(&mut self, name: &str, columns: Vec<ColumnDef>) -> SqlResult<u32> {
+    pub fn create_table(&mut self, name: impl Into<Name>, columns: Vec<ColumnDef>) -> SqlResult<u32> {
         self.create_checked_table(name, columns, Vec::new())
     }
     /// The same, with checks: who inserts and updates looks at them, in SQL.
     pub fn create_checked_table(
         &mut self,
-        name: &str,
+        name: impl Into<Name>,
         columns: Vec<ColumnDef>,
         mut checks: Vec<CheckDef>,
     ) -> SqlResult<u32> {
+        let name = &name.into();
         // As the dictionary will tell of them.
         checks.sort_by(|a, b| a.name.cmp(&b.name));
         let wanted = |c: &Catalog| claims::create_checked_table(c, name, &columns, &checks);
         self.defining(wanted, |me, c| {
+            there_is_schema(c, name.schema)?;
             free_name(c, name)?;
             for (i, col) in columns.iter().enumerate() {
                 if columns[..i].iter().any(|x| x.name == col.name) {
@@ -233,13 +237,17 @@ impl Connection {
             let mut columns = columns.clone();
             // As the dictionary will tell of it (dictionary/D5).
             columns.iter_mut().for_each(|c| c.packed = c.is_packed());
-            let (id, name_of) = (me.db.next_object()?, name.to_string());
-            let def = TableDef { id, name: name_of, columns, indexes: vec![], checks: checks.clone() };
+            let (id, schema, name_of) = (me.db.next_object()?, name.schema, name.name.clone());
+            let def =
+                TableDef { id, schema, name: name_of, columns, indexes: vec![], checks: checks.clone() };
             let size = Table::layout_of(&def).row_size;
             if size > LARGEST_ROW {
                 return Err(SqlError::new(
                     sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                    format!("row size {size} of table \"{name}\" exceeds the maximum of {LARGEST_ROW} bytes"),
+                    format!(
+                        "row size {size} of table \"{}\" exceeds the maximum of {LARGEST_ROW} bytes",
+                        name.name
+                    ),
                 ));
             }
             let heaps = me.db.next_object()?;
@@ -252,7 +260,8 @@ impl Connection {
         })
     }
 
-    pub fn drop_table(&mut self, name: &str) -> SqlResult<()> {
+    pub fn drop_table(&mut self, name: impl Into<Name>) -> SqlResult<()> {
+        let name = &name.into();
         self.defining(
             |c| claims::drop_table(c, name),
             |me, c| {
@@ -263,14 +272,14 @@ impl Connection {
                 me.dropped.push(table.heaps);
                 let draft = me.draft();
                 draft.table(name, None);
-                table.def.indexes.iter().for_each(|i| draft.index(&i.name, None));
+                table.def.indexes.iter().for_each(|i| draft.index(table.def.index_name(i), None));
                 Ok(())
             },
         )
     }
 
     /// Gives the numbers of their new heaps.
-    pub fn truncate(&mut self, names: &[String]) -> SqlResult<Vec<u32>> {
+    pub fn truncate(&mut self, names: &[Name]) -> SqlResult<Vec<u32>> {
         let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::change_table(c, n)).collect();
         self.defining(wanted, |me, c| {
             let mut numbers = vec![];
@@ -305,7 +314,7 @@ impl Connection {
     #[allow(clippy::too_many_arguments)]
     pub fn create_index(
         &mut self,
-        table: &str,
+        table: impl Into<Name>,
         name: &str,
         kind: IndexKind,
         unique: bool,
@@ -319,7 +328,7 @@ impl Connection {
     #[allow(clippy::too_many_arguments)]
     pub fn create_index_reporting(
         &mut self,
-        table: &str,
+        table: impl Into<Name>,
         name: &str,
         kind: IndexKind,
         unique: bool,
@@ -328,14 +337,16 @@ impl Connection {
         constraint: bool,
         progress: &dyn Fn(u64, u64),
     ) -> SqlResult<()> {
+        let table = &table.into();
+        let index_name = &Name::new(table.schema, name);
         let wanted = |c: &Catalog| claims::create_index(c, table, name);
         self.defining(wanted, |me, c| {
-            free_name(c, name)?;
+            free_name(c, index_name)?;
             let old = find(c, table)?.clone();
             if primary && old.def.indexes.iter().any(|i| i.primary) {
                 return Err(SqlError::new(
                     sqlstate::INVALID_TABLE_DEFINITION,
-                    format!("multiple primary keys for table \"{table}\" are not allowed"),
+                    format!("multiple primary keys for table \"{}\" are not allowed", table.name),
                 ));
             }
             let online = !primary && !me.in_transaction();
@@ -382,7 +393,7 @@ impl Connection {
             indexes.push(index);
             let new = Table::new(&db.kernel, table_def, old.heaps, indexes, Some(&old));
             let draft = me.draft();
-            draft.index(name, Some(table));
+            draft.index(index_name.clone(), Some(table));
             draft.table(table, Some(new));
             Ok(())
         })
@@ -392,15 +403,17 @@ impl Connection {
     /// from now on.
     pub fn adopt_index(
         &mut self,
-        table: &str,
+        table: impl Into<Name>,
         name: &str,
         primary: bool,
         new_name: Option<&str>,
     ) -> SqlResult<()> {
+        let table = &table.into();
+        let of_index = |name: &str| Name::new(table.schema, name);
         let wanted = |c: &Catalog| {
             let names = [Some(name), new_name];
             let mut claims = claims::change_table(c, table);
-            claims.extend(names.into_iter().flatten().map(claims::name));
+            claims.extend(names.into_iter().flatten().map(|n| claims::name(of_index(n))));
             claims
         };
         self.defining(wanted, |me, c| {
@@ -429,18 +442,13 @@ impl Connection {
             if let Some(n) = new_name
                 && n != name
             {
-                if c.tables.contains_key(n) || c.indexes.contains_key(n) {
-                    return Err(SqlError::new(
-                        sqlstate::DUPLICATE_TABLE,
-                        format!("relation \"{n}\" already exists"),
-                    ));
-                }
+                free_name(c, &of_index(n))?;
                 i.name = n.to_string()
             }
             let i = i.clone();
             let draft = me.draft();
-            draft.index(name, None);
-            draft.index(&i.name, Some(table));
+            draft.index(of_index(name), None);
+            draft.index(of_index(&i.name), Some(table));
             let db = me.db.clone();
             d::remove_index(&mut me.session, &db.dictionary, i.id)?;
             d::add_index(&mut me.session, &db.dictionary, def.id, &i)?;
@@ -464,16 +472,18 @@ impl Connection {
         })
     }
 
-    pub fn drop_index(&mut self, name: &str) -> SqlResult<()> {
+    pub fn drop_index(&mut self, index: impl Into<Name>) -> SqlResult<()> {
+        let index = &index.into();
         self.defining(
-            |c| claims::drop_index(c, name),
+            |c| claims::drop_index(c, index),
             |me, c| {
+                let name = &index.name;
                 let missing =
                     || SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
-                let table = c.indexes.get(name).cloned().ok_or_else(missing)?;
-                let old = find(c, &table)?.clone();
+                let old = c.table_of_index(index).cloned().ok_or_else(missing)?;
+                let table = &old.def.name;
                 let mut def = old.def.clone();
-                let at = def.indexes.iter().position(|i| i.name == name).ok_or_else(missing)?;
+                let at = def.indexes.iter().position(|i| i.name == *name).ok_or_else(missing)?;
                 if def.indexes[at].constraint {
                     return Err(SqlError::new(
                         sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
@@ -491,8 +501,8 @@ impl Connection {
                 let indexes = old.indexes.iter().filter(|i| i.def.id != gone.id).cloned().collect();
                 let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
                 let draft = me.draft();
-                draft.index(name, None);
-                draft.table(&table, Some(new));
+                draft.index(index.clone(), None);
+                draft.table(&old.def.full_name(), Some(new));
                 Ok(())
             },
         )
@@ -504,9 +514,10 @@ impl Connection {
         self.defining(
             |_| claims::create_function(&wanted),
             |me, c| {
+                there_is_schema(c, function.schema)?;
                 let same = c
                     .functions_named(&function.name)
-                    .find(|f| f.args.iter().map(|a| a.1.id).eq(function.args.iter().map(|a| a.1.id)))
+                    .find(|f| f.schema == function.schema && f.arg_types().eq(function.arg_types()))
                     .cloned();
                 let db = me.db.clone();
                 function.id = match same {
@@ -555,9 +566,18 @@ impl Connection {
     }
 }
 
-fn free_name(c: &Catalog, name: &str) -> SqlResult<()> {
-    if c.tables.contains_key(name) || c.indexes.contains_key(name) {
-        return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
+fn free_name(c: &Catalog, name: &Name) -> SqlResult<()> {
+    if c.relations.contains_key(name) {
+        let message = format!("relation \"{}\" already exists", name.name);
+        return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
     }
     Ok(())
+}
+
+/// What is made in a schema is claimed together with its staying (definers/G3).
+fn there_is_schema(c: &Catalog, number: u32) -> SqlResult<()> {
+    match c.is_schema(number) {
+        true => Ok(()),
+        false => Err(SqlError::new("3F000", format!("schema number {number} does not exist"))),
+    }
 }

@@ -11,12 +11,13 @@
 //!   it would claim by what it sees. What is claimed stays as it is in the newest dictionary, so what is
 //!   found then is true until the end. What others have not committed is not there: who would change it
 //!   does not wait for it.
-//! - **G2** *Names.* Tables, indexes and types have one space of names, in which each is claimed for itself;
-//!   a table that is dropped is claimed with its indexes. A function is claimed by its name and arguments.
+//! - **G2** *Names.* Tables, indexes and types have one space of names in each schema, in which each is
+//!   claimed for itself; a table that is dropped is claimed with its indexes. A function is claimed by its
+//!   name and arguments, a schema by its name.
 //! - **G3** *What is rested on is shared.* Types of columns, arguments and other types; types and functions
 //!   whose names stand in the text of a default or a check; a table whose rows a function returns, which must
-//!   stay. Who would change or drop that claims it alone: it waits for the sharers, and sees then what they
-//!   have made of it.
+//!   stay; the schema that something is made in, and one whose name stands in such a text. Who would change
+//!   or drop that claims it alone: it waits for the sharers, and sees then what they have made of it.
 //! - **G4** *Order.* Claims of one thing are given in the order in which they were asked for, but first to
 //!   who shares it and would own it, since the others wait for it, too.
 //! - **G5** *Letting go.* A claim is let go when the transaction's rows are installed, its draft is published
@@ -31,6 +32,7 @@
 //! Claims are the sessions', not the database's: a crash forgets them, with the transactions that had them.
 use crate::catalog::Catalog;
 use crate::connection::Connection;
+use crate::name::Name;
 use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
 use ondol_kernel::wait::SessionId;
@@ -45,18 +47,24 @@ pub mod claims;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
     /// A name of tables, indexes and types, with what has it.
-    Name(String),
+    Name(Name),
     /// That a table stays.
-    Stay(String),
-    /// A function's name and arguments.
-    Function(String),
+    Stay(Name),
+    /// A function's name and arguments, in the schema of that number.
+    Function(u32, String),
+    /// A name of schemas.
+    SchemaName(String),
+    /// That the schema of that number stays, under its name.
+    Schema(u32),
 }
 
 impl fmt::Display for Thing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Thing::Name(name) | Thing::Stay(name) => write!(f, "\"{name}\""),
-            Thing::Function(signature) => write!(f, "function {signature}"),
+            Thing::Name(name) | Thing::Stay(name) => write!(f, "\"{}\"", name.name),
+            Thing::Function(_, signature) => write!(f, "function {signature}"),
+            Thing::SchemaName(name) => write!(f, "schema \"{name}\""),
+            Thing::Schema(number) => write!(f, "schema {number}"),
         }
     }
 }

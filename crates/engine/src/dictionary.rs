@@ -12,9 +12,15 @@
 //!   format, whose tables stay as they are.
 //! - **D6** The first check of a table writes format 4: who does not know it would take in rows that the
 //!   check forbids. A folder written before has no checks.
+//! - **D7** The first schema writes format 5: who does not know it would take two tables of one name for one.
+//!   The table of schemas has those that were made, and `public` if it has another name or none any more.
+//!   The table of places has the schema of each table, type and function that is not in `public`, and the
+//!   path of each registered query that was made with another than the usual one, which writes format 5 as
+//!   well. In a folder written before, all is in `public`.
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Relation, Returns, TableDef,
 };
+use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
@@ -31,14 +37,16 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4, D5, D6).
-const FORMAT: i32 = 4;
+/// The newest format of the dictionary (D4 to D7).
+const FORMAT: i32 = 5;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
 const WITH_PACKED: i32 = 3;
 /// The format of one that has checks of tables (D6).
 const WITH_CHECKS: i32 = 4;
+/// The format of one that has schemas (D7).
+const WITH_SCHEMAS: i32 = 5;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -51,6 +59,8 @@ pub struct Dictionary {
     pub formats: Arc<Table>,
     pub packed: Arc<Table>,
     pub checks: Arc<Table>,
+    pub schemas: Arc<Table>,
+    pub places: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
@@ -61,7 +71,8 @@ impl Dictionary {
     pub fn new(kernel: &Kernel) -> Dictionary {
         let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
             let columns = columns.iter().map(|(n, t)| ColumnDef::new(*n, *t)).collect();
-            let def = TableDef { id, name: name.to_string(), columns, indexes: vec![], checks: vec![] };
+            let (schema, name) = (PUBLIC, name.to_string());
+            let def = TableDef { id, schema, name, columns, indexes: vec![], checks: vec![] };
             Table::new(kernel, def, id, vec![], None)
         };
         Dictionary {
@@ -128,12 +139,15 @@ impl Dictionary {
                 "checks",
                 &[("table_id", I), ("name", T), ("text", T), ("validated", B), ("no_inherit", B)],
             ),
+            schemas: make(10, "schemas", &[("id", I), ("name", T)]),
+            places: make(11, "places", &[("object_id", I), ("schema_id", I), ("path", T)]),
         }
     }
 
-    pub fn all(&self) -> [&Arc<Table>; 9] {
-        let [a, b, c, d] = [&self.tables, &self.columns, &self.indexes, &self.functions];
-        [a, b, c, d, &self.types, &self.parts, &self.formats, &self.packed, &self.checks]
+    pub fn all(&self) -> Vec<&Arc<Table>> {
+        let mut all = vec![&self.tables, &self.columns, &self.indexes, &self.functions, &self.types];
+        all.extend([&self.parts, &self.formats, &self.packed, &self.checks, &self.schemas, &self.places]);
+        all
     }
 }
 
@@ -251,9 +265,20 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
         )));
     }
     let mut catalog = Catalog { version, ..Catalog::default() };
-    let types = load_types(session, dictionary)?;
+    for (_, r) in rows(session, &dictionary.schemas) {
+        let number = int(&r[0]) as u32;
+        catalog.schemas.retain(|_, s| s.number != number);
+        if let Value::Text(name) = &r[1]
+            && !mutated("schemas_forgotten")
+        {
+            catalog.schemas.insert(name.clone(), SchemaDef { number });
+        }
+    }
+    let places = load_places(session, dictionary);
+    let schema_of = |id: i32| places.get(&id).map_or(PUBLIC, |p| p.0);
+    let types = load_types(session, dictionary, &places)?;
     catalog.types = (types.iter().filter(|t| !t.1.is_array()))
-        .filter_map(|t| Some((t.1.user()?.name.clone(), *t.1)))
+        .filter_map(|t| t.1.user().map(|u| (Name::new(u.schema, &*u.name), *t.1)))
         .collect();
     let packed: BTreeSet<(i32, i32)> =
         rows(session, &dictionary.packed).iter().map(|(_, r)| (int(&r[0]), int(&r[1]))).collect();
@@ -310,6 +335,7 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
         checks.sort_by(|a, b| a.name.cmp(&b.name));
         let def = TableDef {
             id: id as u32,
+            schema: schema_of(id),
             name: name.clone(),
             columns: cs.into_iter().map(|c| c.1).collect(),
             indexes: defs.clone(),
@@ -324,16 +350,21 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
             .into_iter()
             .map(|d| TableIndex::new(kernel, &def, &layout, d, rows))
             .collect::<SqlResult<Vec<_>>>()?;
+        let name = def.full_name();
         for i in &made {
-            catalog.indexes.insert(i.def.name.clone(), name.clone());
+            let index = Relation::Index { table: name.clone() };
+            catalog.relations.insert(def.index_name(&i.def), index);
         }
         let table = Table::new(kernel, def, heaps, made, None);
-        catalog.tables.insert(name, table);
+        catalog.relations.insert(name, Relation::Table(table));
     }
     for (_, r) in rows(session, &dictionary.functions) {
+        let place = places.get(&int(&r[0]));
         let f = FunctionDef {
             id: int(&r[0]) as u32,
+            schema: place.map_or(PUBLIC, |p| p.0),
             name: string(&r[1]),
+            path: place.and_then(|p| p.1.clone()).unwrap_or_else(|| USUAL_PATH.into()),
             args: parse_args(&types, &string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
             returns: parse_returns(&types, &string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
             body: string(&r[4]),
@@ -368,7 +399,38 @@ fn type_number(ty: TypeId) -> i32 {
     }
 }
 
-fn load_types(session: &Session, d: &Dictionary) -> SqlResult<Types> {
+/// The schemas of objects that are not in `public`, and the paths of functions that have one of their own, by
+/// the objects' numbers (D7).
+type Places = BTreeMap<i32, (u32, Option<String>)>;
+
+fn load_places(session: &Session, d: &Dictionary) -> Places {
+    let path = |v: &Value| (!v.is_null()).then(|| string(v));
+    let place = |r: &[Value]| (int(&r[0]), (int(&r[1]) as u32, path(&r[2])));
+    rows(session, &d.places).iter().map(|(_, r)| place(r)).collect()
+}
+
+pub fn add_schema(session: &mut Session, d: &Dictionary, number: u32, name: Option<&str>) -> SqlResult<()> {
+    raise_format(session, d, WITH_SCHEMAS)?;
+    let name = name.map_or(Value::Null, |n| Value::Text(n.into()));
+    add(session, &d.schemas, &[Value::Int4(number as i32), name])
+}
+
+pub fn remove_schema(session: &mut Session, d: &Dictionary, number: u32) -> SqlResult<()> {
+    remove(session, &d.schemas, 0, number)
+}
+
+/// Says in which schema an object is, and by which path it is to be read, where these are not the usual ones.
+fn add_place(session: &mut Session, d: &Dictionary, id: u32, schema: u32, path: &str) -> SqlResult<()> {
+    let is_usual = path == USUAL_PATH;
+    if schema == PUBLIC && is_usual {
+        return Ok(());
+    }
+    raise_format(session, d, WITH_SCHEMAS)?;
+    let path = if is_usual { Value::Null } else { Value::Text(path.into()) };
+    add(session, &d.places, &[Value::Int4(id as i32), Value::Int4(schema as i32), path])
+}
+
+fn load_types(session: &Session, d: &Dictionary, places: &Places) -> SqlResult<Types> {
     let mut parts: BTreeMap<i32, Vec<Part>> = BTreeMap::new();
     for (_, r) in rows(session, &d.parts) {
         let key = match r[1] {
@@ -394,6 +456,7 @@ fn load_types(session: &Session, d: &Dictionary) -> SqlResult<Types> {
         let def = UserDef {
             number: number as u32,
             array: array as u32,
+            schema: places.get(&number).map_or(PUBLIC, |p| p.0),
             name: string(&r[2]),
             kind,
             base: base.map(|b| Type::with(b, int(&r[5]))),
@@ -412,6 +475,7 @@ fn load_types(session: &Session, d: &Dictionary) -> SqlResult<Types> {
 
 pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResult<()> {
     raise_format(session, d, WITH_TYPES)?;
+    add_place(session, d, def.number, def.schema, USUAL_PATH)?;
     let id = Value::Int4(def.number as i32);
     let text = |t: &Option<String>| t.clone().map_or(Value::Null, Value::Text);
     add(
@@ -437,12 +501,14 @@ pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResu
 
 pub fn remove_type(session: &mut Session, d: &Dictionary, number: u32) -> SqlResult<()> {
     remove(session, &d.types, 0, number)?;
+    remove(session, &d.places, 0, number)?;
     remove(session, &d.parts, 0, number)
 }
 
 pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u32) -> SqlResult<()> {
     let id = Value::Int4(def.id as i32);
     add(session, &d.tables, &[id.clone(), Value::Text(def.name.clone()), Value::Int4(heaps as i32)])?;
+    add_place(session, d, def.id, def.schema, USUAL_PATH)?;
     for (i, c) in def.columns.iter().enumerate() {
         add(
             session,
@@ -476,6 +542,7 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
 
 pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
     remove(session, &d.tables, 0, id)?;
+    remove(session, &d.places, 0, id)?;
     remove(session, &d.columns, 0, id)?;
     remove(session, &d.packed, 0, id)?;
     remove(session, &d.checks, 0, id)?;
@@ -523,11 +590,13 @@ pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> S
             Value::Bytea(f.code.clone()),
             Value::Text(f.volatility.word().into()),
         ],
-    )
+    )?;
+    add_place(session, d, f.id, f.schema, &f.path)
 }
 
 pub fn remove_function(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
-    remove(session, &d.functions, 0, id)
+    remove(session, &d.functions, 0, id)?;
+    remove(session, &d.places, 0, id)
 }
 
 fn parse_columns(text: &str) -> Option<Vec<IndexColumn>> {
@@ -596,7 +665,13 @@ fn write_returns(r: &Returns) -> String {
         Returns::Void => "void".into(),
         Returns::Scalar { ty, set } => format!("scalar {set} {}", write_type(*ty)),
         Returns::Rows { of, columns, set } => {
-            let mut s = format!("rows {set} {}", of.as_deref().map_or(String::new(), escape));
+            let mut s = match of {
+                Some(of) if of.schema != PUBLIC => {
+                    format!("rows_in {set} {} {}", of.schema, escape(&of.name))
+                }
+                Some(of) => format!("rows {set} {}", escape(&of.name)),
+                None => format!("rows {set} "),
+            };
             for (n, t) in columns {
                 s += &format!("\n{} {}", write_type(*t), escape(n))
             }
@@ -614,9 +689,15 @@ fn parse_returns(types: &Types, text: &str) -> Option<Returns> {
             let set = words.next()? == "true";
             Some(Returns::Scalar { ty: parse_type(types, words.next()?)?, set })
         }
-        "rows" => {
+        kind @ ("rows" | "rows_in") => {
             let set = words.next()? == "true";
-            let of = words.next().filter(|s| !s.is_empty()).map(unescape);
+            let of = match words.next().filter(|s| !s.is_empty()) {
+                Some(of) if kind == "rows_in" => {
+                    let (schema, name) = of.split_once(' ')?;
+                    Some(Name::new(schema.parse().ok()?, unescape(name)))
+                }
+                of => of.map(|name| Name::from(unescape(name))),
+            };
             let columns = lines
                 .map(|l| {
                     let (t, n) = l.split_once(' ')?;

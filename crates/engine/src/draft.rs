@@ -21,8 +21,9 @@
 //!   can be acknowledged any more.
 //! - **D5** Going back to a savepoint brings the draft back that was there, and gives the heaps made since up
 //!   at the end of the transaction; they are no other's business.
-use crate::catalog::{Catalog, FunctionDef};
+use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::connection::Connection;
+use crate::name::{Name, SchemaDef};
 use crate::table::Table;
 use ondol_base::sim::mutated;
 use ondol_types::TypeId;
@@ -32,25 +33,28 @@ use std::sync::Arc;
 /// `None`: it is removed.
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
-    tables: BTreeMap<String, Option<Arc<Table>>>,
-    indexes: BTreeMap<String, Option<String>>,
+    schemas: BTreeMap<String, Option<SchemaDef>>,
+    relations: BTreeMap<Name, Option<Relation>>,
     functions: BTreeMap<u32, Option<Arc<FunctionDef>>>,
-    types: BTreeMap<String, Option<TypeId>>,
+    types: BTreeMap<Name, Option<TypeId>>,
 }
 
 impl Draft {
-    pub fn table(&mut self, name: &str, table: Option<Arc<Table>>) {
-        self.tables.insert(name.to_string(), table);
+    pub fn schema(&mut self, name: &str, schema: Option<SchemaDef>) {
+        self.schemas.insert(name.to_string(), schema);
+    }
+    pub fn table(&mut self, name: &Name, table: Option<Arc<Table>>) {
+        self.relations.insert(name.clone(), table.map(Relation::Table));
     }
     /// `of`: the index's table.
-    pub fn index(&mut self, name: &str, of: Option<&str>) {
-        self.indexes.insert(name.to_string(), of.map(str::to_string));
+    pub fn index(&mut self, name: Name, of: Option<&Name>) {
+        self.relations.insert(name, of.map(|of| Relation::Index { table: of.clone() }));
     }
     pub fn function(&mut self, id: u32, function: Option<Arc<FunctionDef>>) {
         self.functions.insert(id, function);
     }
-    pub fn ty(&mut self, name: &str, ty: Option<TypeId>) {
-        self.types.insert(name.to_string(), ty);
+    pub fn ty(&mut self, name: &Name, ty: Option<TypeId>) {
+        self.types.insert(name.clone(), ty);
     }
     pub fn put_into(&self, catalog: &mut Catalog) {
         fn put<K: Ord + Clone, V: Clone>(draft: &BTreeMap<K, Option<V>>, into: &mut BTreeMap<K, V>) {
@@ -62,9 +66,9 @@ impl Draft {
             }
         }
         // Whoever adds a kind of object to the catalog has to think of it here.
-        let Catalog { version: _, tables, indexes, functions, types } = catalog;
-        put(&self.tables, tables);
-        put(&self.indexes, indexes);
+        let Catalog { version: _, schemas, relations, functions, types } = catalog;
+        put(&self.schemas, schemas);
+        put(&self.relations, relations);
         put(&self.functions, functions);
         put(&self.types, types);
     }

@@ -19,6 +19,7 @@ mod fill;
 pub mod layout;
 mod loan;
 mod memory;
+pub mod name;
 mod online;
 mod outdated;
 pub mod patch;
@@ -30,7 +31,8 @@ pub mod simulate;
 pub mod table;
 
 pub use catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Relation, Returns,
+    TableDef,
 };
 pub use charge::Charge;
 pub use connection::{
@@ -41,6 +43,7 @@ pub use definers::{Claim, claims};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use loan::{Inserter, Loan, Reader};
 pub use memory::{Memory, MemoryKind, MemoryPart};
+pub use name::{Name, Path, SchemaDef};
 pub use ondol_base::epoch::Guard;
 pub use ondol_base::oid::Oid;
 pub use ondol_index::hash::{Aim, Target};

@@ -49,6 +49,7 @@
 //! them. The builder waits for everyone who used the table when it registered the index, readers too, since
 //! lines do not tell them apart. The table and the index's name are claimed all the while (`definers`). A
 //! transaction of more tables than its line can name counts as a user of the old table.
+use crate::catalog::Relation;
 use crate::connection::Connection;
 use crate::fill::{duplicate, outdated};
 use crate::table::{Stage, Table, TableIndex};
@@ -120,7 +121,8 @@ impl Connection {
     }
 
     fn put_in_catalog(&self, table: &Arc<Table>) {
-        self.db.publish(|c| drop(c.tables.insert(table.def.name.clone(), table.clone())))
+        let relation = Relation::Table(table.clone());
+        self.db.publish(|c| drop(c.relations.insert(table.def.full_name(), relation)))
     }
 
     /// O4.

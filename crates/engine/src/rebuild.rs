@@ -3,6 +3,7 @@ use crate::catalog::TableDef;
 use crate::connection::Connection;
 use crate::database::find;
 use crate::dictionary as d;
+use crate::name::Name;
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::sim::mutated;
@@ -30,7 +31,7 @@ impl Connection {
     /// not, the rows are copied to a table of another layout, with its indexes, within the open transaction.
     /// As with PostgreSQL's rewriting forms of ALTER TABLE, a snapshot older than its commit finds no rows
     /// there.
-    pub(crate) fn forbid_nulls(&mut self, name: &str, columns: &[usize]) -> SqlResult<()> {
+    pub(crate) fn forbid_nulls(&mut self, name: &Name, columns: &[usize]) -> SqlResult<()> {
         let old = find(&self.catalog(), name)?.clone();
         if columns.iter().all(|&i| old.def.columns[i].not_null) {
             return Ok(());

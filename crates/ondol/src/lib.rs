@@ -64,9 +64,10 @@ pub use innodb::import::{Import, Imported};
 pub use ondol_base::pool::{set_workers, workers};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
+pub use ondol_engine::name::USER;
 pub use ondol_engine::{
     Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Memory, MemoryKind, MemoryPart,
-    Returns, Table, TableDef, Token, Waiter,
+    Name, Path, Relation, Returns, SchemaDef, Table, TableDef, Token, Waiter,
 };
 #[cfg(feature = "innodb")]
 pub use ondol_innodb::value::{ZeroBytes, ZeroDates};

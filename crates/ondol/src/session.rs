@@ -14,7 +14,8 @@ use crate::database::Database;
 use named::Cursors;
 use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
-use ondol_engine::{Catalog, Connection, Isolation, Token};
+use ondol_engine::name::USUAL_PATH;
+use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
 use params::{count_mismatch, fit, with_refs};
@@ -47,6 +48,7 @@ pub(crate) mod plans;
 pub(crate) mod prepared;
 pub(crate) mod rows;
 pub(crate) mod runtime;
+pub(crate) mod schema;
 pub(crate) mod settings;
 pub mod split;
 pub(crate) mod system;
@@ -77,6 +79,8 @@ pub(crate) struct Quick {
     pub own_transaction: bool,
     /// Neither that nor a timeout, nor anything held to wait for (held/H2).
     pub is_plain: bool,
+    /// The same, and names are looked up by the usual path, which a prepared statement's own plan is made by.
+    pub is_plain_text: bool,
     /// Threads that may read a table for a statement, if it has so many pages.
     #[cfg(feature = "scan")]
     pub workers: usize,
@@ -94,6 +98,7 @@ impl Quick {
             timeout,
             own_transaction,
             is_plain: timeout.is_none() && !own_transaction,
+            is_plain_text: timeout.is_none() && !own_transaction && settings.search_path() == USUAL_PATH,
             #[cfg(feature = "scan")]
             workers: settings.number("max_parallel_workers_per_gather"),
             #[cfg(feature = "scan")]
@@ -419,11 +424,11 @@ impl Session {
         self.connection.catalog()
     }
 
-    /// The registered query of that name.
+    /// The registered query of that name, which may be given with its schema.
     pub fn query_id(&self, name: &str) -> SqlResult<QueryId> {
         let catalog = self.connection.catalog();
-        let mut found = catalog.functions_named(name);
-        match (found.next(), found.next()) {
+        let found = self.functions_called(&catalog, name);
+        match (found.first(), found.get(1)) {
             (Some(f), None) => Ok(QueryId(f.id)),
             (None, _) => Err(SqlError::new(
                 sqlstate::UNDEFINED_FUNCTION,
@@ -434,6 +439,27 @@ impl Session {
                 format!("function name \"{name}\" is not unique"),
             )),
         }
+    }
+
+    /// The functions that a name means, with its schema or by the path.
+    pub(crate) fn functions_called<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Arc<FunctionDef>> {
+        let found = catalog.find_functions(&self.path(catalog), name);
+        match name.split_once('.').filter(|_| found.is_empty()) {
+            Some((schema, name)) => {
+                let number = catalog.schema(schema).map(|s| s.number);
+                let all = catalog.functions.values();
+                all.filter(|f| Some(f.schema) == number && f.name == name).collect()
+            }
+            None => found,
+        }
+    }
+    /// Where names without a schema are looked for now, in a dictionary.
+    pub fn path(&self, catalog: &Catalog) -> Path {
+        Path::of(catalog, self.settings.search_path())
+    }
+    /// A relation's name as messages have it.
+    pub(crate) fn shown(&self, catalog: &Catalog, name: &Name) -> String {
+        catalog.shown(&self.path(catalog), name)
     }
 
     /// Calls a registered query; its rows replace those in `rows`, whose memory is reused.
@@ -485,12 +511,21 @@ impl Session {
     }
 
     pub(crate) fn warn(&mut self, sqlstate: &'static str, message: impl Into<String>) {
-        self.tell("WARNING", sqlstate, message.into())
+        self.tell("WARNING", sqlstate, message.into(), None)
     }
     pub(crate) fn notice(&mut self, sqlstate: &'static str, message: impl Into<String>) {
-        self.tell("NOTICE", sqlstate, message.into())
+        self.tell("NOTICE", sqlstate, message.into(), None)
     }
-    fn tell(&mut self, severity: &'static str, sqlstate: &'static str, message: String) {
+    pub(crate) fn notice_with(&mut self, message: impl Into<String>, detail: impl Into<String>) {
+        self.tell("NOTICE", "00000", message.into(), Some(detail.into()))
+    }
+    fn tell(
+        &mut self,
+        severity: &'static str,
+        sqlstate: &'static str,
+        message: String,
+        detail: Option<String>,
+    ) {
         let least = match self.settings.get("client_min_messages") {
             "warning" => 1,
             "error" => 2,
@@ -499,7 +534,7 @@ impl Session {
         if (severity == "WARNING") as i32 >= least
             && let Some(f) = &mut self.on_notice
         {
-            f(&Notice { severity, sqlstate, message })
+            f(&Notice { severity, sqlstate, message, detail })
         }
     }
 
@@ -510,6 +545,7 @@ impl Session {
     /// Tells the connection of the settings that are its business.
     pub(crate) fn settings_changed(&mut self) {
         self.quick = Quick::new(&self.settings);
+        self.plans.set_path(self.settings.search_path());
         self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
         self.look_for_held()
@@ -517,7 +553,8 @@ impl Session {
     /// held/H2: calls take the long way while there is something to wait for.
     pub(crate) fn look_for_held(&mut self) {
         let q = &mut self.quick;
-        q.is_plain = q.timeout.is_none() && !q.own_transaction && !self.connection.must_rest()
+        q.is_plain = q.timeout.is_none() && !q.own_transaction && !self.connection.must_rest();
+        q.is_plain_text = q.is_plain && self.plans.has_usual_path()
     }
 
     /// N2.

@@ -127,8 +127,53 @@ fn play(scene: &str) {
 /// The dictionary.
 fn known(db: &Database) -> String {
     let c = db.session().catalog();
-    let tables: Vec<_> = c.tables.values().map(|t| (&t.def, t.heaps)).collect();
-    format!("{tables:?} {:?} {:?} {:?}", c.indexes, c.functions, c.types)
+    let tables: Vec<_> = c.tables().map(|t| (&t.def, t.heaps)).collect();
+    let indexes: Vec<_> = c.indexes().collect();
+    format!("{tables:?} {indexes:?} {:?} {:?} {:?}", c.schemas, c.functions, c.types)
+}
+
+#[test]
+fn schemas_are_changed_beside_others() {
+    for scene in [
+        // What is made in a schema, and what names it, waits for its end, and it for them.
+        "1: CREATE SCHEMA s
+         1: BEGIN
+         1: CREATE TABLE s.t (a integer)
+         2: CREATE TABLE s.u (a integer)
+         2: DROP SCHEMA s -- waits
+         1: COMMIT -- 2 2BP01
+         2: BEGIN
+         2: DROP SCHEMA s CASCADE
+         1: CREATE TABLE s.v (a integer) -- waits
+         2: COMMIT -- 1 3F000",
+        "1: CREATE SCHEMA s
+         1: BEGIN
+         1: ALTER SCHEMA s RENAME TO z
+         2: CREATE TYPE s.e AS ENUM ('a') -- waits
+         3: CREATE SCHEMA z -- waits
+         1: ROLLBACK -- 2 ok, 3 ok
+         2: DROP SCHEMA s -- 2BP01",
+        // One name, made twice.
+        "1: BEGIN
+         1: CREATE SCHEMA s
+         2: CREATE SCHEMA s -- waits
+         1: COMMIT -- 2 42P06
+         1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: ALTER TABLE t SET SCHEMA s
+         2: CREATE TABLE s.t (a integer) -- waits
+         1: COMMIT -- 2 42P07",
+        // A table that is renamed while its schema is to go.
+        "1: CREATE SCHEMA s
+         1: CREATE TABLE s.t (a integer)
+         1: BEGIN
+         1: ALTER TABLE s.t RENAME TO u
+         2: DROP SCHEMA s CASCADE -- waits
+         1: COMMIT -- 2 ok
+         2: CREATE TABLE s.t (a integer) -- 3F000",
+    ] {
+        play(scene)
+    }
 }
 
 #[test]

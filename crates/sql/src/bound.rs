@@ -10,7 +10,7 @@
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::{
-    Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, TableDef,
+    Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Name, Table, TableDef,
     Wait,
 };
 use ondol_types::agg::AggId;
@@ -462,6 +462,23 @@ pub enum Copy {
     },
 }
 
+/// Something that DROP names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dropped<T = Name> {
+    There(T),
+    /// It is not there and need not be: the notice that says so.
+    Missing(String),
+}
+
+impl<T> Dropped<T> {
+    pub fn there(&self) -> Option<&T> {
+        match self {
+            Dropped::There(t) => Some(t),
+            Dropped::Missing(_) => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Statement {
     Query(Query),
@@ -469,7 +486,7 @@ pub enum Statement {
     Modify(Modify),
     Copy(Copy),
     CreateTable {
-        name: String,
+        name: Name,
         columns: Vec<ColumnDef>,
         constraints: Vec<NewIndex>,
         checks: Vec<CheckDef>,
@@ -477,44 +494,60 @@ pub enum Statement {
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
     CreateTableAs {
-        name: String,
+        name: Name,
         columns: Vec<ColumnDef>,
         query: Query,
         with_data: bool,
         if_not_exists: bool,
     },
     DropTable {
-        names: Vec<String>,
+        names: Vec<Dropped>,
         if_exists: bool,
         /// Functions that return the table's rows go with it.
         cascade: bool,
     },
     Truncate {
-        names: Vec<String>,
+        names: Vec<Name>,
     },
     CreateIndex {
-        table: String,
+        table: Name,
         index: NewIndex,
         if_not_exists: bool,
         /// Not in a transaction block; outside one it changes nothing.
         concurrently: bool,
     },
     DropIndex {
-        names: Vec<String>,
+        names: Vec<Dropped>,
         if_exists: bool,
     },
     AlterTable(AlterTable),
+    /// Its number and its code are given when the statement runs.
     CreateFunction {
-        name: String,
-        args: Vec<(Option<String>, Type)>,
-        returns: Returns,
-        body: String,
-        volatility: Volatility,
+        function: Box<FunctionDef>,
         replace: bool,
     },
     DropFunction {
-        functions: Vec<(String, Option<Vec<Type>>)>,
+        functions: Vec<Dropped<u32>>,
         if_exists: bool,
+    },
+    /// A function gets into the schema of that number.
+    MoveFunction {
+        function: u32,
+        schema: u32,
+    },
+    /// The elements are statements, which are bound when the schema is there.
+    CreateSchema {
+        name: String,
+        if_not_exists: bool,
+        elements: Vec<String>,
+    },
+    RenameSchema {
+        name: String,
+        to: String,
+    },
+    DropSchema {
+        names: Vec<Dropped<String>>,
+        cascade: bool,
     },
     /// Its numbers are given when the statement runs.
     CreateType {
@@ -523,12 +556,12 @@ pub enum Statement {
     },
     /// The type of the name becomes what the definition says, which has its numbers.
     AlterType {
-        name: String,
+        name: Name,
         def: UserDef,
         tag: &'static str,
     },
     DropType {
-        names: Vec<String>,
+        names: Vec<Dropped>,
         if_exists: bool,
         cascade: bool,
         /// What is dropped: `type` or `domain`.
@@ -598,7 +631,7 @@ pub enum Statement {
 /// ALTER TABLE, ALTER INDEX: a table becomes another.
 #[derive(Clone, Debug)]
 pub struct AlterTable {
-    pub table: String,
+    pub table: Name,
     /// What it is to be, but for the keys that it gets; `None`: it gets only these.
     pub def: Option<TableDef>,
     /// Where the columns of the definition come from.

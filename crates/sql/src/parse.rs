@@ -206,16 +206,22 @@ pub fn expression_text(expression: &tree::Node) -> SqlResult<String> {
         op: tree::SetOperation::SetopNone as i32,
         ..tree::SelectStmt::default()
     };
-    let statement = tree::Node { node: Some(Kind::SelectStmt(Box::new(select))) };
-    let raw = tree::RawStmt { stmt: Some(Box::new(statement)), stmt_location: 0, stmt_len: 0 };
-    let whole = tree::ParseResult { version: 0, stmts: vec![raw] };
-    let text = library(|| pg_query::deparse(&whole, pg_query::DeparseOptions::default()));
-    let internal = |m: String| SqlError::new(sqlstate::INTERNAL_ERROR, m);
-    let text = text.map_err(|e| internal(e.to_string()))?;
+    let text = statement_text(&tree::Node { node: Some(Kind::SelectStmt(Box::new(select))) })?;
     match text.strip_prefix(HEAD) {
         Some(expression) => Ok(expression.to_string()),
-        None => Err(internal(format!("an expression was written as {text:?}"))),
+        None => {
+            let message = format!("an expression was written as {text:?}");
+            Err(SqlError::new(sqlstate::INTERNAL_ERROR, message))
+        }
     }
+}
+
+/// A statement's parse tree as text that parses to it again.
+pub fn statement_text(statement: &tree::Node) -> SqlResult<String> {
+    let raw = tree::RawStmt { stmt: Some(Box::new(statement.clone())), stmt_location: 0, stmt_len: 0 };
+    let whole = tree::ParseResult { version: 0, stmts: vec![raw] };
+    let text = library(|| pg_query::deparse(&whole, pg_query::DeparseOptions::default()));
+    text.map_err(|e| SqlError::new(sqlstate::INTERNAL_ERROR, e.to_string()))
 }
 
 /// The error of a message, with its SQLSTATE and its place; or that of the limits.

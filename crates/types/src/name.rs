@@ -1,4 +1,11 @@
-//! Names as SQL writes them.
+//! Names as SQL writes them, and the schemas that are always there.
+
+/// The number of schema `pg_catalog`, in which everything is that is built in.
+pub const PG_CATALOG: u32 = 11;
+/// The number of schema `information_schema`.
+pub const INFORMATION_SCHEMA: u32 = 12;
+/// The number of schema `public`.
+pub const PUBLIC: u32 = 2200;
 
 /// The words that cannot stand as a name everywhere without quotes: PostgreSQL's reserved words, and those
 /// that may not name a column, a function or a type. In alphabetical order.
@@ -174,6 +181,50 @@ pub fn quote(s: &str) -> String {
     quoted
 }
 
+/// A name with its schema's.
+pub fn qualified(schema: &str, name: &str) -> String {
+    format!("{}.{}", quote(schema), quote(name))
+}
+
+/// The names in a list like `a, "B", c`, as a setting is given one: each folded to lower case unless it is in
+/// quotes. `None`: it is not such a list.
+pub fn list(text: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut rest = text.trim_start();
+    if rest.is_empty() {
+        return Some(names);
+    }
+    loop {
+        let name = if let Some(quoted) = rest.strip_prefix('"') {
+            let (mut name, mut chars) = (String::new(), quoted.char_indices());
+            let end = loop {
+                match chars.next()? {
+                    (i, '"') if quoted[i + 1..].starts_with('"') => {
+                        chars.next();
+                        name.push('"')
+                    }
+                    (i, '"') => break i + 1,
+                    (_, c) => name.push(c),
+                }
+            };
+            rest = &quoted[end..];
+            name
+        } else {
+            let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
+            let name = rest[..end].to_lowercase();
+            rest = &rest[end..];
+            Some(name).filter(|n| !n.is_empty())?
+        };
+        names.push(name);
+        rest = rest.trim_start();
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None if rest.is_empty() => return Some(names),
+            None => return None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +241,22 @@ mod tests {
             ("", "\"\""),
         ] {
             assert_eq!(quote(name), quoted);
+        }
+    }
+
+    #[test]
+    fn lists_of_names_are_taken_apart() {
+        for (text, names) in [
+            ("", Some(&[][..])),
+            ("public", Some(&["public"][..])),
+            (" \"$user\" ,Public,\"A \"\"b\" ", Some(&["$user", "public", "A \"b"][..])),
+            ("a b", None),
+            ("a,", None),
+            (",a", None),
+            ("\"a", None),
+        ] {
+            let found = list(text);
+            assert_eq!(found.as_ref().map(|f| f.iter().map(|s| &s[..]).collect()), names.map(<[_]>::to_vec));
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done;
 //! where they do not, they are copied to heaps of the new layout ([`crate::rebuild`]).
-use super::{Catalog, Connection, FunctionDef, Table, TableIndex, claims, d, find, free_name};
+use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
+use super::{claims, d, find, free_name, there_is_schema};
 use crate::catalog::{Returns, TableDef};
 use crate::rebuild::Origin;
 use ondol_base::sim::mutated;
@@ -12,11 +13,11 @@ use std::sync::Arc;
 
 /// The functions that return rows of the table, as they must be declared when it is what `def` says; only
 /// those that change. Their code is made anew from their bodies, which name what they name as before.
-pub(crate) fn functions_of(c: &Catalog, table: &str, def: &TableDef) -> Vec<FunctionDef> {
+pub(crate) fn functions_of(c: &Catalog, table: &Name, def: &TableDef) -> Vec<FunctionDef> {
     let follow = |f: &FunctionDef| match &f.returns {
         Returns::Rows { of: Some(of), set, .. } if of == table => {
             let columns = def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-            let returns = Returns::Rows { of: Some(def.name.clone()), columns, set: *set };
+            let returns = Returns::Rows { of: Some(def.full_name()), columns, set: *set };
             (returns != f.returns).then(|| FunctionDef { returns, code: Vec::new(), ..f.clone() })
         }
         _ => None,
@@ -28,17 +29,25 @@ impl Connection {
     /// Makes the table what `def` says. Its indexes are some of those that it has, perhaps under other names;
     /// those left out go. `origins` says where each column's values come from. As with PostgreSQL's rewriting
     /// forms of ALTER TABLE, a snapshot older than the commit finds no rows where they are copied.
-    pub fn redefine_table(&mut self, name: &str, def: &TableDef, origins: &[Origin]) -> SqlResult<()> {
+    pub fn redefine_table(
+        &mut self,
+        name: impl Into<Name>,
+        def: &TableDef,
+        origins: &[Origin],
+    ) -> SqlResult<()> {
+        let name = &name.into();
         self.defining(
             |c| claims::redefine_table(c, name, def),
             |me, c| {
                 let old = find(c, name)?.clone();
-                if def.name != name {
-                    free_name(c, &def.name)?;
+                let new_name = def.full_name();
+                if new_name != *name {
+                    there_is_schema(c, new_name.schema)?;
+                    free_name(c, &new_name)?;
                 }
-                let named = |n: &str| old.def.indexes.iter().any(|i| i.name == n);
-                for i in def.indexes.iter().filter(|i| !named(&i.name)) {
-                    free_name(c, &i.name)?
+                let named = |n: Name| old.def.indexes.iter().any(|i| old.def.index_name(i) == n);
+                for i in def.indexes.iter().filter(|i| !named(def.index_name(i))) {
+                    free_name(c, &def.index_name(i))?
                 }
                 let mut def = def.clone();
                 if let Some(c) = def.columns.iter().enumerate().find(|(n, c)| def.column(&c.name) != Some(*n))
@@ -53,7 +62,8 @@ impl Connection {
                 if layout.row_size > LARGEST_ROW {
                     let size = layout.row_size;
                     let message = format!(
-                        "row size {size} of table \"{name}\" exceeds the maximum of {LARGEST_ROW} bytes"
+                        "row size {size} of table \"{}\" exceeds the maximum of {LARGEST_ROW} bytes",
+                        name.name
                     );
                     return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
                 }
@@ -83,11 +93,12 @@ impl Connection {
                     me.draft().function(f.id, Some(Arc::new(f)));
                 }
                 let draft = me.draft();
-                old.def.indexes.iter().for_each(|i| draft.index(&i.name, None));
-                let of = if mutated("indexes_not_renamed") { name } else { &new.def.name };
-                new.def.indexes.iter().for_each(|i| draft.index(&i.name, Some(of)));
+                // What goes before what comes: they share one space of names.
                 draft.table(name, None);
-                draft.table(&new.def.name.clone(), Some(new));
+                old.def.indexes.iter().for_each(|i| draft.index(old.def.index_name(i), None));
+                let of = if mutated("indexes_not_renamed") { name } else { &new_name };
+                new.def.indexes.iter().for_each(|i| draft.index(new.def.index_name(i), Some(of)));
+                draft.table(&new_name, Some(new));
                 Ok(())
             },
         )

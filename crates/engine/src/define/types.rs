@@ -2,7 +2,7 @@
 //!
 //! A changed type has another number (user/U2), so all that names the type is made anew with it in the
 //! catalog: types made of it, columns, functions. Rows and keys stay as they are (user/U3).
-use super::{Catalog, ColumnDef, Connection, FunctionDef, Table, claims, d};
+use super::{Catalog, ColumnDef, Connection, FunctionDef, Name, Table, claims, d, there_is_schema};
 use crate::catalog::{Returns, TableDef};
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
@@ -12,8 +12,21 @@ use std::sync::Arc;
 /// Types before and after a change.
 type Changed = BTreeMap<TypeId, TypeId>;
 
-fn missing(name: &str) -> SqlError {
-    SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
+fn missing(name: &Name) -> SqlError {
+    SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", name.name))
+}
+
+fn full_name(def: &UserDef) -> Name {
+    Name::new(def.schema, &*def.name)
+}
+
+/// Whether a type can have the name: a table's rows have one, too.
+fn free(c: &Catalog, name: &Name) -> SqlResult<()> {
+    if c.types.contains_key(name) || c.table(name).is_some() {
+        let message = format!("type \"{}\" already exists", name.name);
+        return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+    }
+    Ok(())
 }
 
 /// The type itself, and the arrays of it.
@@ -65,15 +78,13 @@ impl Connection {
         self.defining(
             |c| claims::create_type(c, &wanted),
             |me, c| {
-                let taken = c.types.contains_key(&def.name) || c.tables.contains_key(&def.name);
-                if taken {
-                    let message = format!("type \"{}\" already exists", def.name);
-                    return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
-                }
+                let name = full_name(&def);
+                there_is_schema(c, name.schema)?;
+                free(c, &name)?;
                 let db = me.db.clone();
                 def.number = db.next_object()?;
                 def.array = db.next_object()?;
-                me.draft().ty(&def.name, Some(def.type_id()?));
+                me.draft().ty(&name, Some(def.type_id()?));
                 d::add_type(&mut me.session, &db.dictionary, &def)?;
                 Ok(())
             },
@@ -81,14 +92,16 @@ impl Connection {
     }
 
     /// Puts another definition of the same number into a type's place, perhaps under another name.
-    pub fn replace_type(&mut self, name: &str, def: UserDef) -> SqlResult<()> {
+    pub fn replace_type(&mut self, name: impl Into<Name>, def: UserDef) -> SqlResult<()> {
+        let name = &name.into();
         self.defining(
             |c| claims::replace_type(c, name, &def),
             |me, c| {
                 let old = c.types.get(name).copied().ok_or_else(|| missing(name))?;
-                if def.name != name && (c.types.contains_key(&def.name) || c.tables.contains_key(&def.name)) {
-                    let message = format!("type \"{}\" already exists", def.name);
-                    return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+                let new_name = full_name(&def);
+                if new_name != *name {
+                    there_is_schema(c, new_name.schema)?;
+                    free(c, &new_name)?;
                 }
                 let db = me.db.clone();
                 d::remove_type(&mut me.session, &db.dictionary, def.number)?;
@@ -98,9 +111,9 @@ impl Connection {
                 note(&mut changed, old, new);
                 let draft = me.draft();
                 draft.ty(name, None);
-                draft.ty(&def.name, Some(new));
+                draft.ty(&new_name, Some(new));
                 follow(c, &mut changed, |name, ty| draft.ty(name, Some(ty)))?;
-                let tables: Vec<_> = (c.tables.values())
+                let tables: Vec<_> = (c.tables())
                     .filter(|t| t.def.columns.iter().any(|c| is_column_of(&changed, c)))
                     .cloned()
                     .collect();
@@ -109,7 +122,7 @@ impl Connection {
                     let columns = old.def.columns.iter().map(|c| column_of(&changed, c)).collect();
                     let def = TableDef { columns, ..old.def.clone() };
                     let table = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(&old));
-                    me.draft().table(&old.def.name, Some(table));
+                    me.draft().table(&old.def.full_name(), Some(table));
                 }
                 for f in c.functions.values().filter(|f| names_one(&changed, f)) {
                     me.draft().function(f.id, Some(Arc::new(function_of(&changed, f))));
@@ -120,7 +133,8 @@ impl Connection {
     }
 
     /// Removes a type on which nothing depends.
-    pub fn drop_type(&mut self, name: &str) -> SqlResult<()> {
+    pub fn drop_type(&mut self, name: impl Into<Name>) -> SqlResult<()> {
+        let name = &name.into();
         self.defining(
             |c| claims::drop_type(c, name),
             |me, c| {
@@ -132,11 +146,12 @@ impl Connection {
                 }
                 let made_of =
                     |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
-                let used = c.tables.values().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
+                let used = c.tables().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
                     || c.functions.values().any(|f| names_one(&gone, f))
                     || c.types.values().any(made_of);
                 if used {
-                    let message = format!("cannot drop type {name} because other objects depend on it");
+                    let message =
+                        format!("cannot drop type {} because other objects depend on it", name.name);
                     return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
                 }
                 let db = me.db.clone();
@@ -150,8 +165,8 @@ impl Connection {
 }
 
 /// The types that are made of changed ones change with them. One is made of earlier ones.
-fn follow(c: &Catalog, changed: &mut Changed, mut put: impl FnMut(&str, TypeId)) -> SqlResult<()> {
-    let mut all: Vec<(String, TypeId)> = c.types.iter().map(|(n, t)| (n.clone(), *t)).collect();
+fn follow(c: &Catalog, changed: &mut Changed, mut put: impl FnMut(&Name, TypeId)) -> SqlResult<()> {
+    let mut all: Vec<(Name, TypeId)> = c.types.iter().map(|(n, t)| (n.clone(), *t)).collect();
     all.sort_by_key(|(_, t)| t.user().map_or(0, |u| u.number));
     for (name, ty) in all {
         let Some(user) = ty.user() else { continue };

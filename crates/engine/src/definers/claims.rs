@@ -2,43 +2,66 @@
 use super::{Claim, Thing};
 use crate::catalog::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexDef, Returns, TableDef};
 use crate::define::functions_of;
+use crate::name::Name;
 use ondol_types::TypeId;
 use ondol_types::user::UserDef;
 use std::collections::BTreeSet;
 
 /// A name, or what has it, for the transaction alone.
-pub fn name(name: &str) -> Claim {
-    Claim { thing: Thing::Name(name.to_string()), alone: true }
+pub fn name(name: impl Into<Name>) -> Claim {
+    Claim { thing: Thing::Name(name.into()), alone: true }
 }
 
-fn stay(table: &str, alone: bool) -> Claim {
-    Claim { thing: Thing::Stay(table.to_string()), alone }
+fn stay(table: &Name, alone: bool) -> Claim {
+    Claim { thing: Thing::Stay(table.clone()), alone }
+}
+
+/// That something is made there.
+fn within(schema: u32) -> Claim {
+    Claim { thing: Thing::Schema(schema), alone: false }
+}
+
+fn schema_name(name: &str) -> Claim {
+    Claim { thing: Thing::SchemaName(name.to_string()), alone: true }
+}
+
+pub fn create_schema(name: &str) -> Vec<Claim> {
+    vec![schema_name(name)]
+}
+
+/// It gets another name, or goes.
+pub fn change_schema(c: &Catalog, name: &str) -> Vec<Claim> {
+    let stays = c.schema(name).map(|s| Claim { thing: Thing::Schema(s.number), alone: true });
+    [Some(schema_name(name)), stays].into_iter().flatten().collect()
 }
 
 fn signature(f: &FunctionDef) -> Claim {
-    let args: Vec<&str> = f.args.iter().map(|a| a.1.id.name()).collect();
-    Claim { thing: Thing::Function(format!("{}({})", f.name, args.join(","))), alone: true }
+    let args: Vec<&str> = f.arg_types().map(|t| t.name()).collect();
+    Claim { thing: Thing::Function(f.schema, format!("{}({})", f.name, args.join(","))), alone: true }
 }
 
 /// Types that users define are rested on.
 fn types(of: impl IntoIterator<Item = TypeId>, claims: &mut Vec<Claim>) {
     for user in of.into_iter().filter_map(|t| t.user()) {
-        claims.push(Claim { thing: Thing::Name(user.name.clone()), alone: false })
+        claims.push(Claim { thing: Thing::Name(Name::new(user.schema, &*user.name)), alone: false })
     }
 }
 
-/// Types and functions whose names stand in a text: more than it means, perhaps.
+/// Schemas, types and functions whose names stand in a text: more than it means, perhaps.
 fn named_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a String>, claims: &mut Vec<Claim>) {
     for text in texts.into_iter().map(|t| t.to_lowercase()) {
-        let named = c.types.keys().filter(|n| text.contains(&n.to_lowercase()));
+        let schemas = c.schemas.iter().filter(|(n, _)| text.contains(&n.to_lowercase()));
+        claims.extend(schemas.map(|(_, s)| within(s.number)));
+        let named = c.types.keys().filter(|n| text.contains(&n.name.to_lowercase()));
         claims.extend(named.map(|n| Claim { thing: Thing::Name(n.clone()), alone: false }));
         let called = c.functions.values().filter(|f| text.contains(&f.name.to_lowercase()));
         claims.extend(called.map(|f| Claim { alone: false, ..signature(f) }))
     }
 }
 
-pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Claim> {
-    let mut claims = vec![name(table)];
+pub fn create_table(c: &Catalog, table: impl Into<Name>, columns: &[ColumnDef]) -> Vec<Claim> {
+    let table = table.into();
+    let mut claims = vec![within(table.schema), name(table)];
     types(columns.iter().map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
     named_in(c, columns.iter().filter_map(|c| c.default.as_ref()), &mut claims);
     claims
@@ -47,7 +70,7 @@ pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Clai
 /// What its checks name is rested on as well.
 pub fn create_checked_table(
     c: &Catalog,
-    table: &str,
+    table: impl Into<Name>,
     columns: &[ColumnDef],
     checks: &[CheckDef],
 ) -> Vec<Claim> {
@@ -57,21 +80,29 @@ pub fn create_checked_table(
 }
 
 /// The table's definition is changed, or its rows are removed.
-pub fn change_table(c: &Catalog, table: &str) -> Vec<Claim> {
-    c.table(table).map(|_| name(table)).into_iter().collect()
+pub fn change_table(c: &Catalog, table: impl Into<Name>) -> Vec<Claim> {
+    let table = table.into();
+    c.table(&table).map(|_| name(&table)).into_iter().collect()
 }
 
 /// `def` takes the place of the table: what has its name has another then, or is made anew.
-pub fn redefine_table(c: &Catalog, table: &str, def: &TableDef) -> Vec<Claim> {
+pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Vec<Claim> {
+    let table = &table.into();
     let Some(old) = c.table(table) else { return vec![] };
     let mut claims = vec![name(table)];
-    let renamed = def.name != table;
+    let now = def.full_name();
+    if now.schema != table.schema {
+        claims.push(within(now.schema))
+    }
+    let renamed = now != *table;
     if renamed {
-        claims.extend([name(&def.name), stay(table, true), stay(&def.name, true)])
+        claims.extend([name(&now), stay(table, true), stay(&now, true)])
     }
     // Indexes stand under their table's name.
     let differs = |i: &&IndexDef| renamed || !old.def.indexes.contains(i) || !def.indexes.contains(i);
-    claims.extend(old.def.indexes.iter().chain(&def.indexes).filter(differs).map(|i| name(&i.name)));
+    for d in [&old.def, def] {
+        claims.extend(d.indexes.iter().filter(differs).map(|i| name(d.index_name(i))))
+    }
     // What a function that returns its rows was declared with.
     let rows = |d: &TableDef| d.columns.iter().map(|c| (c.name.clone(), c.ty)).collect::<Vec<_>>();
     if rows(&old.def) != rows(def) {
@@ -87,24 +118,27 @@ pub fn redefine_table(c: &Catalog, table: &str, def: &TableDef) -> Vec<Claim> {
     claims
 }
 
-pub fn drop_table(c: &Catalog, table: &str) -> Vec<Claim> {
+pub fn drop_table(c: &Catalog, table: impl Into<Name>) -> Vec<Claim> {
+    let table = &table.into();
     let Some(t) = c.table(table) else { return vec![] };
-    let indexes = t.def.indexes.iter().map(|i| name(&i.name));
+    let indexes = t.def.indexes.iter().map(|i| name(t.def.index_name(i)));
     [name(table), stay(table, true)].into_iter().chain(indexes).collect()
 }
 
-pub fn create_index(c: &Catalog, table: &str, index: &str) -> Vec<Claim> {
-    let mut claims = change_table(c, table);
-    claims.push(name(index));
+pub fn create_index(c: &Catalog, table: impl Into<Name>, index: &str) -> Vec<Claim> {
+    let table = table.into();
+    let mut claims = change_table(c, &table);
+    claims.push(name(Name::new(table.schema, index)));
     claims
 }
 
-pub fn drop_index(c: &Catalog, index: &str) -> Vec<Claim> {
-    c.indexes.get(index).map_or(vec![], |table| vec![name(table), name(index)])
+pub fn drop_index(c: &Catalog, index: impl Into<Name>) -> Vec<Claim> {
+    let index = index.into();
+    c.table_of_index(&index).map_or(vec![], |t| vec![name(t.def.full_name()), name(index)])
 }
 
 pub fn create_function(f: &FunctionDef) -> Vec<Claim> {
-    let mut claims = vec![signature(f)];
+    let mut claims = vec![within(f.schema), signature(f)];
     types(types_of(f), &mut claims);
     if let Returns::Rows { of: Some(table), .. } = &f.returns {
         claims.push(stay(table, false))
@@ -113,7 +147,7 @@ pub fn create_function(f: &FunctionDef) -> Vec<Claim> {
 }
 
 fn types_of(f: &FunctionDef) -> Vec<TypeId> {
-    let mut types: Vec<TypeId> = f.args.iter().map(|a| a.1.id).collect();
+    let mut types: Vec<TypeId> = f.arg_types().collect();
     match &f.returns {
         Returns::Void => {}
         Returns::Scalar { ty, .. } => types.push(ty.id),
@@ -127,7 +161,7 @@ pub fn drop_function(c: &Catalog, id: u32) -> Vec<Claim> {
 }
 
 pub fn create_type(c: &Catalog, def: &UserDef) -> Vec<Claim> {
-    let mut claims = vec![name(&def.name)];
+    let mut claims = vec![within(def.schema), name(Name::new(def.schema, &*def.name))];
     types(def.base.map(|b| b.id), &mut claims);
     let texts = def.parts.iter().filter_map(|p| p.text.as_ref()).chain(&def.default);
     named_in(c, texts, &mut claims);
@@ -135,8 +169,9 @@ pub fn create_type(c: &Catalog, def: &UserDef) -> Vec<Claim> {
 }
 
 /// `def` takes the place of the type: all that is made of it is made anew.
-pub fn replace_type(c: &Catalog, old: &str, def: &UserDef) -> Vec<Claim> {
-    let Some(ty) = c.types.get(old).copied() else { return vec![] };
+pub fn replace_type(c: &Catalog, old: impl Into<Name>, def: &UserDef) -> Vec<Claim> {
+    let old = old.into();
+    let Some(ty) = c.ty(&old) else { return vec![] };
     let mut claims = vec![name(old)];
     claims.extend(create_type(c, def));
     let mut reached: BTreeSet<TypeId> = [Some(ty), ty.array()].into_iter().flatten().collect();
@@ -147,14 +182,14 @@ pub fn replace_type(c: &Catalog, old: &str, def: &UserDef) -> Vec<Claim> {
         let Some(user) = t.user() else { continue };
         if user.base.is_some_and(|b| reached.contains(&b.id)) {
             reached.extend([Some(t), t.array()].into_iter().flatten());
-            claims.push(name(&user.name))
+            claims.push(name(Name::new(user.schema, &*user.name)))
         }
     }
-    for t in c.tables.values() {
+    for t in c.tables() {
         let is_reached =
             |c: &ColumnDef| reached.contains(&c.ty.id) || c.domain.is_some_and(|d| reached.contains(&d));
         if t.def.columns.iter().any(is_reached) {
-            claims.push(name(&t.def.name))
+            claims.push(name(t.def.full_name()))
         }
     }
     let reached = |f: &&FunctionDef| types_of(f).iter().any(|t| reached.contains(t));
@@ -162,6 +197,13 @@ pub fn replace_type(c: &Catalog, old: &str, def: &UserDef) -> Vec<Claim> {
     claims
 }
 
-pub fn drop_type(c: &Catalog, ty: &str) -> Vec<Claim> {
-    c.types.get(ty).map(|_| name(ty)).into_iter().collect()
+/// The function's place is taken by one of another schema, with the same name and arguments.
+pub fn move_function(c: &Catalog, id: u32, schema: u32) -> Vec<Claim> {
+    let Some(f) = c.functions.get(&id) else { return vec![] };
+    vec![signature(f), within(schema), signature(&FunctionDef { schema, ..(**f).clone() })]
+}
+
+pub fn drop_type(c: &Catalog, ty: impl Into<Name>) -> Vec<Claim> {
+    let ty = ty.into();
+    c.ty(&ty).map(|_| name(ty)).into_iter().collect()
 }

@@ -2,6 +2,7 @@
 use super::model::{SHAPES, State, index_name, table_name};
 use super::workload::decode;
 use crate::connection::{Access, Connection, Isolation, Scan};
+use crate::name::{PUBLIC, USUAL_PATH};
 use crate::table::Table;
 use crate::{Catalog, Database, Oid, dictionary};
 use ondol_kernel::Strings;
@@ -22,14 +23,14 @@ pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u6
     let catalog = db.catalog();
     is_stored(db)?;
     // Others are the definers' (see `definers`).
-    let names: Vec<&String> = catalog.tables.keys().filter(|n| n.starts_with('t')).collect();
+    let names: Vec<&String> = catalog.tables().map(|t| &t.def.name).filter(|n| n.starts_with('t')).collect();
     let expected: Vec<String> = state.tables.keys().map(|t| table_name(*t)).collect();
     if names.iter().copied().ne(&expected) {
         return Err(format!("tables {names:?} where {expected:?} must be"));
     }
     let mut rows = 0;
     for (number, expected) in &state.tables {
-        let t = &catalog.tables[&table_name(*number)];
+        let t = catalog.table(table_name(*number)).ok_or("a table was lost")?;
         let told = |e: String| format!("table {}: {e}", t.def.name);
         let mut names: Vec<&String> = t.indexes.iter().map(|i| &i.def.name).collect();
         names.sort();
@@ -62,19 +63,26 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         Err(format!("{what} {stored} are stored where {known} are known"))
     };
     // Nothing else is stored: no row of what has gone.
-    let columns = catalog.tables.values().map(|t| t.def.columns.len()).sum();
-    let checks = catalog.tables.values().map(|t| t.def.checks.len()).sum();
+    let columns = catalog.tables().map(|t| t.def.columns.len()).sum();
+    let checks = catalog.tables().map(|t| t.def.checks.len()).sum();
     let users = || catalog.types.values().filter_map(|t| t.user());
     let parts = users().map(|u| u.parts.len()).sum();
+    let placed = catalog.tables().filter(|t| t.def.schema != PUBLIC).count()
+        + users().filter(|u| u.schema != PUBLIC).count()
+        + catalog.functions.values().filter(|f| f.schema != PUBLIC || f.path != USUAL_PATH).count();
+    // Those that are there from the beginning are not stored.
+    let schemas = catalog.schemas.values().filter(|s| !s.is_system() && s.number != PUBLIC).count();
     let d = &db.dictionary;
     for (table, count) in [
-        (&d.tables, catalog.tables.len()),
+        (&d.tables, catalog.tables().count()),
         (&d.columns, columns),
-        (&d.indexes, catalog.indexes.len()),
+        (&d.indexes, catalog.indexes().count()),
         (&d.functions, catalog.functions.len()),
         (&d.types, catalog.types.len()),
         (&d.parts, parts),
         (&d.checks, checks),
+        (&d.schemas, schemas),
+        (&d.places, placed),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {
@@ -82,13 +90,17 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
             return Err(format!("{count} rows of {} must be there: {rows:?}", table.def.name));
         }
     }
-    let tables = |c: &Catalog| c.tables.values().map(|t| (t.def.clone(), t.heaps)).collect::<Vec<_>>();
+    let tables = |c: &Catalog| c.tables().map(|t| (t.def.clone(), t.heaps)).collect::<Vec<_>>();
     let (a, b) = (tables(&stored), tables(&catalog));
     if a != b {
         return told("tables", format!("{a:?}"), format!("{b:?}"));
     }
-    if stored.indexes != catalog.indexes {
-        return told("indexes", format!("{:?}", stored.indexes), format!("{:?}", catalog.indexes));
+    if !stored.indexes().eq(catalog.indexes()) {
+        let shown = |c: &Catalog| format!("{:?}", c.indexes().collect::<Vec<_>>());
+        return told("indexes", shown(&stored), shown(&catalog));
+    }
+    if stored.schemas != catalog.schemas {
+        return told("schemas", format!("{:?}", stored.schemas), format!("{:?}", catalog.schemas));
     }
     if stored.types != catalog.types {
         return told("types", format!("{:?}", stored.types), format!("{:?}", catalog.types));

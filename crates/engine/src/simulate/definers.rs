@@ -1,5 +1,5 @@
-//! Definers side by side: types that users define, and tables, indexes and functions that rest on them, made,
-//! changed, renamed and dropped by several sessions, in transactions with savepoints.
+//! Definers side by side: schemas, types that users define, and tables, indexes and functions that rest on
+//! them, made, changed, renamed, moved and dropped by several sessions, in transactions with savepoints.
 //!
 //! The model knows nothing of them. Afterwards the dictionary that everyone goes by must be the one that a
 //! restart would find (see [`check::is_stored`]), and no wait may have lasted long. Their names are none of
@@ -8,6 +8,7 @@ use super::queues::PATIENCE;
 use super::workload::{Shared, kind};
 use super::{Workers, check, nap};
 use crate::connection::{Access, Connection, Isolation, STALE, Scan};
+use crate::name::{Name, PUBLIC, USUAL_PATH};
 use crate::row;
 use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
 use ondol_base::sim::{Random, mutated};
@@ -116,7 +117,7 @@ impl Definer {
     }
 
     fn statement(&mut self) -> Result<Did, String> {
-        let what = self.r.below(10);
+        let what = self.r.below(11);
         let done = self.change(what);
         let Err(e) = done else { return Ok(Did::Done) };
         self.shared.count(kind(&e));
@@ -125,7 +126,10 @@ impl Definer {
             | sqlstate::DUPLICATE_FUNCTION
             | sqlstate::UNDEFINED_FUNCTION
             | sqlstate::INVALID_FUNCTION_DEFINITION
-            | sqlstate::DEPENDENT_OBJECTS_STILL_EXIST => {}
+            | sqlstate::DEPENDENT_OBJECTS_STILL_EXIST
+            // A schema that is there, or is not.
+            | "42P06"
+            | "3F000" => {}
             // Too many types in one process, of all histories.
             sqlstate::PROGRAM_LIMIT_EXCEEDED => {}
             _ => self.shared.permit(&e).map_err(|e| format!("a definer's statement ({what}): {e}"))?,
@@ -139,17 +143,18 @@ impl Definer {
 
     fn change(&mut self, what: u64) -> SqlResult<()> {
         let k = self.r.below(2);
-        let (ty, function) = (format!("m{k}"), format!("f{k}"));
-        let table = if self.r.chance(0.2) { "u2".to_string() } else { format!("u{k}") };
+        let (ty, function) = (self.name(&format!("m{k}")), self.name(&format!("f{k}")));
+        let of_third = self.r.chance(0.2);
+        let table = self.name(&if of_third { "u2".to_string() } else { format!("u{k}") });
         match what {
             0 => self.c.create_type(domain_of(&ty, 0, None)),
             1 => {
-                let Some(old) = self.c.catalog().types.get(&ty).and_then(|t| t.user()) else { return Ok(()) };
+                let Some(old) = self.c.catalog().ty(&ty).and_then(|t| t.user()) else { return Ok(()) };
                 // Few, since definitions stay in memory.
                 let parts = self.r.below(2) as i64;
                 let def = UserDef { number: old.number, array: old.array, ..domain_of(&ty, parts, old.base) };
                 let wanted = |c: &Catalog| claims::replace_type(c, &ty, &def);
-                if self.start(wanted, |c| c.types.get(&ty).and_then(|t| t.user()) == Some(old))? {
+                if self.start(wanted, |c| c.ty(&ty).and_then(|t| t.user()) == Some(old))? {
                     self.c.replace_type(&ty, def.clone())?
                 }
                 Ok(())
@@ -157,29 +162,32 @@ impl Definer {
             2 => self.c.drop_type(&ty),
             // A type made of the other one.
             3 => {
-                let Some(base) = self.c.catalog().types.get(&ty).copied() else { return Ok(()) };
-                let def = domain_of("m2", 0, Some(Type::new(base)));
+                let Some(base) = self.c.catalog().ty(&ty) else { return Ok(()) };
+                let def = domain_of(&self.name("m2"), 0, Some(Type::new(base)));
                 let wanted = |c: &Catalog| claims::create_type(c, &def);
-                if self.start(wanted, |c| c.types.get(&ty) == Some(&base))? {
+                if self.start(wanted, |c| c.ty(&ty) == Some(base))? {
                     self.c.create_type(def.clone())?
                 }
                 Ok(())
             }
             4 => {
-                let ty = if self.r.chance(0.5) { "m2".to_string() } else { ty };
-                let domain = self.c.catalog().types.get(&ty).copied();
+                let ty = if self.r.chance(0.5) { self.name("m2") } else { ty };
+                let domain = self.c.catalog().ty(&ty);
                 let columns = vec![column("a", None), column("b", domain)];
                 let wanted = |c: &Catalog| claims::create_table(c, &table, &columns);
-                if self.start(wanted, |c| c.types.get(&ty).copied() == domain)? {
+                if self.start(wanted, |c| c.ty(&ty) == domain)? {
                     let checks = if self.r.chance(0.3) { vec![check("c1")] } else { vec![] };
                     self.c.create_checked_table(&table, columns.clone(), checks)?;
                 }
                 Ok(())
             }
             5 if self.r.chance(0.5) => self.c.drop_table(&table),
-            5 => self.c.drop_type("m2"),
+            5 => {
+                let name = self.name("m2");
+                self.c.drop_type(name)
+            }
             6 => {
-                let arg = self.c.catalog().types.get(&ty).copied();
+                let arg = self.c.catalog().ty(&ty);
                 let of = self.c.catalog().table(&table).filter(|_| self.r.chance(0.4)).cloned();
                 let mut f = function_of(&function, arg);
                 if let Some(t) = &of {
@@ -191,30 +199,56 @@ impl Definer {
                     Some(t) => c.table(&table).is_some_and(|now| now.def == t.def),
                     None => true,
                 };
-                if self.start(wanted, |c| c.types.get(&ty).copied() == arg && same(c))? {
+                if self.start(wanted, |c| c.ty(&ty) == arg && same(c))? {
                     self.c.create_function(f.clone(), true)?;
                 }
                 Ok(())
             }
             7 => {
-                let found = self.c.catalog().functions_named(&function).next().map(|f| f.id);
-                found.map_or(Ok(()), |id| self.c.drop_function(id))
+                let catalog = self.c.catalog();
+                let mut named = catalog.functions_named(&function.name);
+                let found = named.find(|f| f.schema == function.schema).map(|f| f.id);
+                match found {
+                    Some(id) if self.r.chance(0.2) => {
+                        let to = self.place();
+                        self.c.move_function(id, to)
+                    }
+                    Some(id) => self.c.drop_function(id),
+                    None => Ok(()),
+                }
             }
             9 => self.alter(&table),
+            10 => {
+                let (one, other) = (format!("n{k}"), format!("n{}", 1 - k));
+                match self.r.below(4) {
+                    0 | 1 => self.c.create_schema(&one).map(drop),
+                    2 => self.c.rename_schema(&one, &other),
+                    _ => self.c.drop_schema(&one),
+                }
+            }
             _ if self.r.chance(0.4) => {
                 if self.c.catalog().table(&table).is_none() {
                     return Ok(());
                 }
                 let column = IndexColumn { column: 0, desc: false, nulls_first: false };
-                let name = format!("{table}_a");
+                let name = format!("{}_a", table.name);
                 self.c.create_index(&table, &name, IndexKind::Btree, false, vec![column], false, false)
             }
             _ => self.put(&table),
         }
     }
 
+    /// A schema that is there.
+    fn place(&mut self) -> u32 {
+        let made = self.c.catalog().schema("n0").map(|s| s.number);
+        made.filter(|_| self.r.chance(0.5)).unwrap_or(PUBLIC)
+    }
+    fn name(&mut self, name: &str) -> Name {
+        Name::new(self.place(), name)
+    }
+
     /// Another definition in a table's place.
-    fn alter(&mut self, table: &str) -> SqlResult<()> {
+    fn alter(&mut self, table: &Name) -> SqlResult<()> {
         let Some(old) = self.c.catalog().table(table).map(|t| t.def.clone()) else { return Ok(()) };
         let mut def = old.clone();
         // Who drops the table meanwhile would leave it under the other name, or give its heaps up twice: that
@@ -240,6 +274,7 @@ impl Definer {
                 }
                 Some(_) => {}
             },
+            0 if self.r.chance(0.3) => def.schema = self.place(),
             0 => def.name = format!("u{}", self.r.below(3)),
             1 => def.columns[0].name = if def.columns[0].name == "a" { "c" } else { "a" }.into(),
             // The rows are copied.
@@ -248,7 +283,7 @@ impl Definer {
             _ if self.r.chance(0.5) => drop(def.indexes.pop()),
             _ => {
                 if let Some(i) = def.indexes.first_mut() {
-                    i.name = format!("{table}_i")
+                    i.name = format!("{}_i", table.name)
                 }
             }
         }
@@ -279,7 +314,7 @@ impl Definer {
     }
 
     /// A row, so that somebody uses the table.
-    fn put(&mut self, table: &str) -> SqlResult<()> {
+    fn put(&mut self, table: &Name) -> SqlResult<()> {
         loop {
             let catalog = self.c.catalog();
             let Some(t) = catalog.table(table).cloned() else { return Ok(()) };
@@ -302,7 +337,7 @@ impl Definer {
     fn look(&mut self) -> Outcome {
         let (mut scan, mut scratch) = (Scan::default(), vec![]);
         let catalog = self.c.catalog();
-        for t in catalog.tables.values().filter(|t| t.def.name.starts_with('u')) {
+        for t in catalog.tables().filter(|t| t.def.name.starts_with('u')) {
             if let Err(e) = self.c.start_statement(catalog.version, std::slice::from_ref(t), false) {
                 return self.shared.permit(&e).map_err(|e| e.to_string());
             }
@@ -335,8 +370,16 @@ impl Definer {
     }
     fn try_clear(&mut self) -> SqlResult<()> {
         let catalog = self.c.catalog();
-        let tables: Vec<_> = catalog.tables.keys().filter(|t| t.starts_with('u')).collect();
-        if tables.is_empty() && catalog.functions.is_empty() && catalog.types.is_empty() {
+        let tables: Vec<_> =
+            catalog.tables().map(|t| t.def.full_name()).filter(|t| t.name.starts_with('u')).collect();
+        let schemas: Vec<&String> = catalog
+            .schemas
+            .iter()
+            .filter(|(_, s)| !s.is_system() && s.number != PUBLIC)
+            .map(|s| s.0)
+            .collect();
+        if tables.is_empty() && catalog.functions.is_empty() && catalog.types.is_empty() && schemas.is_empty()
+        {
             return Ok(());
         }
         self.c.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
@@ -346,7 +389,8 @@ impl Definer {
             let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
             // Those that are made of others first.
             types.sort_by_key(|u| std::cmp::Reverse(u.number));
-            types.into_iter().try_for_each(|u| self.c.drop_type(&u.name))
+            types.into_iter().try_for_each(|u| self.c.drop_type(Name::new(u.schema, &*u.name)))?;
+            schemas.into_iter().try_for_each(|s| self.c.drop_schema(s))
         })();
         match done {
             Ok(()) => self.c.commit().map(drop),
@@ -359,12 +403,13 @@ impl Definer {
 }
 
 /// A domain with so many conditions.
-fn domain_of(name: &str, parts: i64, base: Option<Type>) -> UserDef {
+fn domain_of(name: &Name, parts: i64, base: Option<Type>) -> UserDef {
     let part = |key| Part { key, name: format!("c{key}"), text: Some("VALUE > 0".into()) };
     UserDef {
         number: 0,
         array: 0,
-        name: name.into(),
+        schema: name.schema,
+        name: name.name.clone(),
         kind: domain::CODE,
         base: base.or(Some(Type::INT4)),
         not_null: false,
@@ -381,10 +426,12 @@ fn check(name: &str) -> CheckDef {
     CheckDef { name: name.into(), text: "a > 0".into(), validated: true, no_inherit: false }
 }
 
-fn function_of(name: &str, arg: Option<TypeId>) -> FunctionDef {
+fn function_of(name: &Name, arg: Option<TypeId>) -> FunctionDef {
     FunctionDef {
         id: 0,
-        name: name.into(),
+        schema: name.schema,
+        name: name.name.clone(),
+        path: USUAL_PATH.into(),
         args: vec![(None, arg.map_or(Type::INT4, Type::new))],
         returns: Returns::Scalar { ty: Type::INT4, set: false },
         body: "select 1".into(),

@@ -64,6 +64,7 @@ pub const MUTATIONS: &[Mutation] = &[
         favour: Favour::Usual,
     },
     engine!("packed_forgotten", "a dictionary that is read knows of no packed columns"),
+    engine!("schemas_forgotten", "a dictionary that is read knows of no schemas", Favour::Definers),
     engine!("checks_forgotten", "a dictionary that is read knows of no checks", Favour::Definers),
     engine!("ring_unfenced", "a block's sync returns before the ring's copy is fenced"),
     engine!("ring_freed_before_synced", "the ring's slots are free before their file is synced"),

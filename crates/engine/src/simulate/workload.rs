@@ -1028,7 +1028,7 @@ impl Client {
             1 => create_index(&mut self.c, table, shape),
             // A table may be named twice.
             2 => {
-                let names = vec![name.clone(); 1 + self.r.below(2) as usize];
+                let names = vec![crate::Name::from(&name); 1 + self.r.below(2) as usize];
                 self.c.truncate(&names).map(|heaps| made = heaps.last().copied())
             }
             3 => self.c.drop_table(&name),

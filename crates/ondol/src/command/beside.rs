@@ -146,7 +146,7 @@ impl Runner {
 
     fn new_session(&self) -> Session {
         let mut session = self.session.database().session();
-        session.on_notice(|n| tell(&format!("{}:  {}\n", n.severity, n.message)));
+        session.on_notice(|n| tell(&n.shown()));
         session
     }
 

@@ -118,18 +118,18 @@ const KEYWORDS: &[&str] = &[
     "WITH HOLD",
 ];
 
-/// The names that the dictionary offers.
+/// The names that the dictionary offers, each without its schema.
 #[derive(Default)]
 pub struct Names(BTreeSet<String>);
 
 impl Names {
     pub fn of(catalog: &Catalog) -> Names {
         let mut all = BTreeSet::new();
-        for (name, table) in &catalog.tables {
-            all.insert(name.clone());
+        all.extend(catalog.schemas.keys().cloned());
+        all.extend(catalog.relations.keys().map(|n| n.name.clone()));
+        for table in catalog.tables() {
             all.extend(table.def.columns.iter().map(|c| c.name.clone()));
         }
-        all.extend(catalog.indexes.keys().cloned());
         all.extend(catalog.functions.values().map(|f| f.name.clone()));
         Names(all)
     }

@@ -2,8 +2,8 @@
 use super::format::{Format, aligned};
 use super::script::{LineSource, Runner};
 use super::{Done, Failed};
-use ondol::dump::{arguments, check_text, column_type, index_text, quote, returns};
-use ondol::{Column, Rows, Table, Type, TypeId, ValueRef};
+use ondol::dump::{arguments, check_text, column_type, create_type, index_text, quote, returns};
+use ondol::{Catalog, Column, FunctionDef, Name, Path, Relation, Rows, Table, Type, TypeId, ValueRef};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("di", "[NAME]", "list indexes"),
     ("dt", "[NAME]", "list tables"),
     ("dT", "[NAME]", "list types that users have defined"),
+    ("dn", "[NAME]", "list schemas"),
     ("echo", "[TEXT]", "write the text to standard output"),
     ("format", "table|csv|json|records", "choose how results look"),
     ("g", "", "run the statement before it (as a semicolon does); \\gx shows it expanded"),
@@ -43,12 +44,13 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
     match name {
         "?" => help(r),
         "copy" => copy(r, rest.trim_end_matches(';')),
-        "d" | "d+" if argument.is_empty() => list(r, "", true, true),
-        "d" | "d+" => describe(r, &identifier(argument)),
-        "dt" | "dt+" => list(r, &identifier(argument), true, false),
-        "dT" | "dT+" => types(r, &identifier(argument)),
-        "di" | "di+" => list(r, &identifier(argument), false, true),
-        "df" | "df+" => functions(r, &identifier(argument)),
+        "d" | "d+" if argument.is_empty() => list(r, &Wanted::of(""), true, true),
+        "d" | "d+" => describe(r, &Wanted::of(argument)),
+        "dt" | "dt+" => list(r, &Wanted::of(argument), true, false),
+        "dT" | "dT+" => types(r, &Wanted::of(argument)),
+        "di" | "di+" => list(r, &Wanted::of(argument), false, true),
+        "df" | "df+" => functions(r, &Wanted::of(argument)),
+        "dn" | "dn+" => schemas(r, &identifier(argument)),
         "echo" => say(r, &format!("{rest}\n")),
         "format" => {
             r.format = match argument {
@@ -131,10 +133,50 @@ fn switch(name: &str, argument: &str, now: bool) -> Result<bool, Failed> {
 
 /// A name as SQL takes it: folded to lower case unless quoted.
 fn identifier(text: &str) -> String {
-    let text = text.strip_prefix("public.").unwrap_or(text);
     match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
         Some(inner) => inner.replace("\"\"", "\""),
         None => text.to_lowercase(),
+    }
+}
+
+/// What is to be shown: of a name or of all, in a schema or by the path.
+struct Wanted {
+    schema: Option<String>,
+    /// Nothing: all.
+    name: String,
+}
+
+impl Wanted {
+    /// `name`, `schema.name`, `schema.*`; a dot in quotes is part of a name.
+    fn of(text: &str) -> Wanted {
+        let mut quoted = false;
+        let dot = text.find(|c| {
+            quoted ^= c == '"';
+            c == '.' && !quoted
+        });
+        let name = |t: &str| if t == "*" { String::new() } else { identifier(t) };
+        match dot {
+            Some(n) => Wanted { schema: Some(identifier(&text[..n])), name: name(&text[n + 1..]) },
+            None => Wanted { schema: None, name: name(text) },
+        }
+    }
+    /// Whether something is wanted; `found`: its name alone means it.
+    fn is(&self, catalog: &Catalog, schema: u32, name: &str, found: impl FnOnce() -> bool) -> bool {
+        (self.name.is_empty() || self.name == name)
+            && match &self.schema {
+                Some(s) => s == catalog.schema_name(schema),
+                None => found(),
+            }
+    }
+    fn is_relation(&self, catalog: &Catalog, path: &Path, name: &Name) -> bool {
+        let found = || catalog.find(path, &name.name).is_some_and(|f| f.0 == *name);
+        self.is(catalog, name.schema, &name.name, found)
+    }
+    fn shown(&self) -> String {
+        match &self.schema {
+            Some(s) => format!("{s}.{}", self.name),
+            None => self.name.clone(),
+        }
     }
 }
 
@@ -225,36 +267,44 @@ fn show(r: &mut Runner, title: Option<&str>, names: &[&str], rows: &[Vec<String>
     say(r, &String::from_utf8_lossy(&text))
 }
 
-fn describe(r: &mut Runner, name: &str) -> Done {
+fn describe(r: &mut Runner, wanted: &Wanted) -> Done {
     let catalog = r.session.catalog();
-    if let Some(table) = catalog.table(name) {
-        return describe_table(r, table);
-    }
-    if let Some((_, columns)) = ondol_sql::bind::system::view(name) {
-        let rows: Vec<_> =
-            columns.iter().map(|(c, ty)| vec![c.to_string(), Type::new(*ty).to_string()]).collect();
-        return show(r, Some(&format!("System view \"{name}\"")), &["Column", "Type"], &rows, false);
-    }
-    let index = catalog.indexes.get(name).and_then(|t| catalog.table(t));
-    let Some(table) = index else {
-        return Err(wrong(format!("Did not find any relation named \"{name}\".")));
+    let path = r.session.path(&catalog);
+    let named = catalog.relations.iter().find(|(n, _)| wanted.is_relation(&catalog, &path, n));
+    let (index, of) = match named {
+        Some((_, Relation::Table(table))) => return describe_table(r, &catalog, &path, table),
+        Some((name, Relation::Index { table })) => (name, table),
+        None => match ondol_sql::bind::system::view(&wanted.name) {
+            Some((name, columns)) => {
+                let rows: Vec<_> =
+                    columns.iter().map(|(c, ty)| vec![c.to_string(), Type::new(*ty).to_string()]).collect();
+                let title = format!("System view \"{name}\"");
+                return show(r, Some(&title), &["Column", "Type"], &rows, false);
+            }
+            None => {
+                return Err(wrong(format!("Did not find any relation named \"{}\".", wanted.shown())));
+            }
+        },
     };
-    let Some(i) = table.def.indexes.iter().find(|i| i.name == name) else {
-        return Err(wrong(format!("Did not find any relation named \"{name}\".")));
+    let found =
+        catalog.table(of).and_then(|t| Some((t, t.def.indexes.iter().find(|i| i.name == index.name)?)));
+    let Some((table, i)) = found else {
+        return Err(wrong(format!("Did not find any relation named \"{}\".", wanted.shown())));
     };
     let rows: Vec<Vec<String>> = i
         .columns
         .iter()
         .map(|c| {
             let column = &table.def.columns[c.column];
-            vec![column.name.clone(), column_type(column)]
+            vec![column.name.clone(), column_type(&catalog, &path, column)]
         })
         .collect();
-    show(r, Some(&format!("Index \"public.{name}\"")), &["Column", "Type"], &rows, false)?;
-    say(r, &format!("{}, for table \"public.{}\"\n\n", index_text(&table.def, i), table.def.name))
+    let schema = catalog.schema_name(index.schema);
+    show(r, Some(&format!("Index \"{schema}.{}\"", index.name)), &["Column", "Type"], &rows, false)?;
+    say(r, &format!("{}, for table \"{schema}.{}\"\n\n", index_text(&table.def, i), table.def.name))
 }
 
-fn describe_table(r: &mut Runner, table: &Table) -> Done {
+fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table) -> Done {
     let def = &table.def;
     let rows: Vec<Vec<String>> = def
         .columns
@@ -262,13 +312,13 @@ fn describe_table(r: &mut Runner, table: &Table) -> Done {
         .map(|c| {
             vec![
                 c.name.clone(),
-                column_type(c),
+                column_type(catalog, path, c),
                 if c.not_null { "not null".into() } else { String::new() },
                 c.default.clone().unwrap_or_default(),
             ]
         })
         .collect();
-    let title = format!("Table \"public.{}\"", def.name);
+    let title = format!("Table \"{}.{}\"", catalog.schema_name(def.schema), def.name);
     show(r, Some(&title), &["Column", "Type", "Nullable", "Default"], &rows, false)?;
     let mut text = String::new();
     if !def.indexes.is_empty() {
@@ -293,23 +343,27 @@ fn quote_always(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn list(r: &mut Runner, name: &str, tables: bool, indexes: bool) -> Done {
+fn list(r: &mut Runner, wanted: &Wanted, tables: bool, indexes: bool) -> Done {
     let catalog = r.session.catalog();
+    let path = r.session.path(&catalog);
     let mut rows = Vec::new();
-    for t in catalog.tables.values() {
-        if tables && (name.is_empty() || name == t.def.name) {
-            rows.push(vec!["public".into(), t.def.name.clone(), "table".to_string(), String::new()]);
-        }
-        for i in t.def.indexes.iter().filter(|i| indexes && (name.is_empty() || name == i.name)) {
-            rows.push(vec!["public".into(), i.name.clone(), "index".to_string(), t.def.name.clone()]);
+    for (name, relation) in &catalog.relations {
+        let row = match relation {
+            Relation::Table(_) if tables => ["table", ""],
+            Relation::Index { table } if indexes => ["index", &table.name],
+            _ => continue,
+        };
+        if wanted.is_relation(&catalog, &path, name) {
+            let [kind, of] = row.map(str::to_string);
+            rows.push(vec![catalog.schema_name(name.schema).to_string(), name.name.clone(), kind, of]);
         }
     }
     rows.sort();
     if rows.is_empty() {
-        let message = if name.is_empty() {
+        let message = if wanted.name.is_empty() && wanted.schema.is_none() {
             "Did not find any relations.".to_string()
         } else {
-            format!("Did not find any relation named \"{name}\".")
+            format!("Did not find any relation named \"{}\".", wanted.shown())
         };
         return Err(wrong(message));
     }
@@ -321,33 +375,53 @@ fn list(r: &mut Runner, name: &str, tables: bool, indexes: bool) -> Done {
     }
 }
 
-fn types(r: &mut Runner, name: &str) -> Done {
+fn types(r: &mut Runner, wanted: &Wanted) -> Done {
     let catalog = r.session.catalog();
-    let all = catalog.types.values().filter_map(|t| t.user());
-    let rows: Vec<Vec<String>> = all
-        .filter(|u| name.is_empty() || name == u.name)
-        .map(|u| vec!["public".into(), quote(&u.name), u.create()])
+    let path = r.session.path(&catalog);
+    let is_wanted = |name: &Name, ty: TypeId| {
+        let found = || catalog.find_type(&path, &name.name) == Some(ty);
+        wanted.is(&catalog, name.schema, &name.name, found)
+    };
+    let named = catalog.types.iter().filter(|(n, ty)| is_wanted(n, **ty));
+    let rows: Vec<Vec<String>> = named
+        .filter_map(|(n, ty)| {
+            let definition = create_type(&catalog, &path, ty.user()?);
+            Some(vec![catalog.schema_name(n.schema).to_string(), quote(&n.name), definition])
+        })
         .collect();
     show(r, Some("List of data types"), &["Schema", "Name", "Definition"], &rows, true)
 }
 
-fn functions(r: &mut Runner, name: &str) -> Done {
+fn schemas(r: &mut Runner, name: &str) -> Done {
     let catalog = r.session.catalog();
+    let named = catalog.schemas.iter().filter(|(n, s)| !s.is_system() && (name.is_empty() || *n == name));
+    let rows: Vec<Vec<String>> = named.map(|(n, _)| vec![n.clone(), ondol::USER.to_string()]).collect();
+    show(r, Some("List of schemas"), &["Name", "Owner"], &rows, true)
+}
+
+fn functions(r: &mut Runner, wanted: &Wanted) -> Done {
+    let catalog = r.session.catalog();
+    let path = r.session.path(&catalog);
+    let is_wanted = |f: &FunctionDef| {
+        let found = || catalog.find_functions(&path, &f.name).iter().any(|o| o.id == f.id);
+        wanted.is(&catalog, f.schema, &f.name, found)
+    };
     let mut rows: Vec<Vec<String>> = catalog
         .functions
         .values()
-        .filter(|f| name.is_empty() || name == f.name)
+        .filter(|f| is_wanted(f))
         .map(|f| {
             vec![
                 f.id.to_string(),
+                catalog.schema_name(f.schema).to_string(),
                 quote(&f.name),
-                returns(&f.returns),
-                arguments(f),
+                returns(&catalog, &path, &f.returns),
+                arguments(&catalog, &path, f),
                 f.volatility.word().into(),
             ]
         })
         .collect();
-    rows.sort_by(|a, b| (&a[1], &a[3]).cmp(&(&b[1], &b[3])));
-    let names = ["ID", "Name", "Result data type", "Argument data types", "Volatility"];
+    rows.sort_by(|a, b| (&a[1], &a[2], &a[4]).cmp(&(&b[1], &b[2], &b[4])));
+    let names = ["ID", "Schema", "Name", "Result data type", "Argument data types", "Volatility"];
     show(r, Some("List of functions"), &names, &rows, true)
 }

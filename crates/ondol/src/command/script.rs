@@ -144,7 +144,7 @@ const DEEPEST: u32 = 32;
 
 impl Runner {
     pub fn new(mut session: Session, format: Format, interactive: bool) -> Runner {
-        session.on_notice(|n| tell(&format!("{}:  {}\n", n.severity, n.message)));
+        session.on_notice(|n| tell(&n.shown()));
         let out = Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout()));
         Runner {
             canceller: session.canceller(),

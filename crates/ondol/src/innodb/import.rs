@@ -13,7 +13,7 @@ use crate::innodb::leaves::Maker;
 use crate::innodb::{Either, InnodbTable, failed};
 use crate::session::Session;
 use crate::session::planned::is_stale;
-use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, RowBatch};
+use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, Name, RowBatch};
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::scan::{Buffers, Scan};
@@ -162,13 +162,15 @@ impl Session {
         for key in keys.iter().filter(|key| key.primary) {
             key.columns.iter().for_each(|c| columns[c.column].not_null = true);
         }
-        self.create_table(&import.table, &columns, &[], &[], false)?;
+        let name = {
+            let path = self.path(&self.connection.catalog());
+            let none = || SqlError::new("3F000", "no schema has been selected to create in");
+            Name::new(path.makes_in.ok_or_else(none)?, &*import.table)
+        };
+        self.create_table(&name, &columns, &[], &[], false)?;
         let table = loop {
             let catalog = self.connection.catalog();
-            let table = catalog
-                .table(&import.table)
-                .ok_or_else(|| crate::session::define::no_table(&import.table))?
-                .clone();
+            let table = catalog.table(&name).ok_or_else(|| crate::session::define::no_table(&name))?.clone();
             match self.connection.start_statement(catalog.version, std::slice::from_ref(&table), true) {
                 // Others have changed what is theirs.
                 Err(e) if is_stale(&e) => continue,
@@ -210,7 +212,7 @@ impl Session {
         self.connection.end_statement()?;
         // P3
         for key in &keys {
-            self.create_index(&import.table, key, false)?;
+            self.create_index(&name, key, false)?;
         }
         Ok(total)
     }

@@ -4,16 +4,17 @@ use crate::session::Session;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use ondol_engine::{
-    Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Origin, Returns, STALE, TableDef, claims,
+    Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Name, Origin, Returns, STALE, TableDef,
+    claims,
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
-    AlterTable, AlteredColumn, Bound, ExprKind, Insert, InsertColumn, NewIndex, Query, Statement, TableRef,
+    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, Insert, InsertColumn, NewIndex, Query, Statement,
+    TableRef,
 };
 use ondol_sql::interpret::Nowhere;
-use ondol_types::func::Volatility;
 use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
 use std::sync::Arc;
 
 /// Longest name, in bytes; longer generated ones are cut.
@@ -27,55 +28,50 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
             claims::create_checked_table(c, name, columns, checks)
         }
         Statement::CreateTableAs { name, columns, .. } => claims::create_table(c, name, columns),
-        Statement::DropTable { names, .. } => names.iter().flat_map(|n| claims::drop_table(c, n)).collect(),
+        Statement::DropTable { names, .. } => {
+            names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_table(c, n)).collect()
+        }
         Statement::Truncate { names } => names.iter().flat_map(|n| claims::change_table(c, n)).collect(),
         Statement::CreateIndex { table, index, .. } => match &index.name {
             Some(name) => claims::create_index(c, table, name),
             None => claims::change_table(c, table),
         },
-        Statement::DropIndex { names, .. } => names.iter().flat_map(|n| claims::drop_index(c, n)).collect(),
+        Statement::DropIndex { names, .. } => {
+            names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_index(c, n)).collect()
+        }
         Statement::AlterTable(a) => match &a.def {
             Some(def) => claims::redefine_table(c, &a.table, def),
             None => claims::change_table(c, &a.table),
         },
-        Statement::CreateFunction { name, args, returns, body, volatility, .. } => {
-            claims::create_function(&FunctionDef {
-                id: 0,
-                name: name.clone(),
-                args: args.clone(),
-                returns: returns.clone(),
-                body: body.clone(),
-                code: Vec::new(),
-                volatility: *volatility,
-            })
+        Statement::CreateFunction { function, .. } => claims::create_function(function),
+        Statement::DropFunction { functions, .. } => {
+            functions.iter().filter_map(Dropped::there).flat_map(|id| claims::drop_function(c, *id)).collect()
         }
-        Statement::DropFunction { functions, .. } => functions
-            .iter()
-            .flat_map(|(name, args)| functions_meant(c, name, args.as_deref()))
-            .flat_map(|id| claims::drop_function(c, id))
-            .collect(),
+        Statement::MoveFunction { function, schema } => claims::move_function(c, *function, *schema),
+        Statement::CreateSchema { name, .. } => claims::create_schema(name),
+        Statement::RenameSchema { name, to } => {
+            [claims::change_schema(c, name), claims::create_schema(to)].concat()
+        }
+        Statement::DropSchema { names, .. } => {
+            names.iter().filter_map(Dropped::there).flat_map(|n| claims::change_schema(c, n)).collect()
+        }
         Statement::CreateType { def, .. } => claims::create_type(c, def),
         Statement::AlterType { name, def, .. } => claims::replace_type(c, name, def),
-        Statement::DropType { names, .. } => names.iter().flat_map(|n| claims::drop_type(c, n)).collect(),
+        Statement::DropType { names, .. } => {
+            names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_type(c, n)).collect()
+        }
         _ => Vec::new(),
     }
 }
 
-/// The functions of that name, with those arguments if these are given.
-fn functions_meant(c: &Catalog, name: &str, args: Option<&[Type]>) -> Vec<u32> {
-    let meant = |f: &&Arc<FunctionDef>| {
-        args.is_none_or(|args| f.args.iter().map(|a| a.1.id).eq(args.iter().map(|t| t.id)))
-    };
-    c.functions_named(name).filter(meant).map(|f| f.id).collect()
-}
-
-/// Whether a table or an index has the name: they share one space of names.
-fn taken(catalog: &Catalog, name: &str) -> bool {
-    catalog.tables.contains_key(name) || catalog.indexes.contains_key(name)
+/// Whether a relation has the name.
+fn taken(catalog: &Catalog, name: &Name) -> bool {
+    catalog.relations.contains_key(name)
 }
 
 /// PostgreSQL's name for an index that was given none: table_column_key, cut to fit and numbered when taken.
-fn choose_name(catalog: &Catalog, table: &str, columns: &[&str], label: &str) -> String {
+fn choose_name(catalog: &Catalog, of: &Name, columns: &[&str], label: &str) -> String {
+    let table = &*of.name;
     let mut middle = String::new();
     for c in columns {
         if middle.len() > NAME_MAX {
@@ -94,7 +90,7 @@ fn choose_name(catalog: &Catalog, table: &str, columns: &[&str], label: &str) ->
             if a > b { a -= 1 } else { b -= 1 }
         }
         let name = format!("{}{}_{label}", cut(table, a), cut(&middle, b));
-        if !taken(catalog, &name) {
+        if !taken(catalog, &Name::new(of.schema, &*name)) {
             return name;
         }
         n += 1;
@@ -110,15 +106,16 @@ fn cut(s: &str, len: usize) -> &str {
     &s[..n]
 }
 
-fn signature(name: &str, types: &[TypeId]) -> String {
-    let types: Vec<&str> = types.iter().map(|t| t.name()).collect();
+/// A function as messages have it, by its name as they have that.
+fn signature(name: &str, f: &FunctionDef) -> String {
+    let types: Vec<&str> = f.arg_types().map(|t| t.name()).collect();
     format!("{name}({})", types.join(","))
 }
 
 impl Session {
     pub(crate) fn create_table(
         &mut self,
-        name: &str,
+        name: &Name,
         columns: &[ColumnDef],
         constraints: &[NewIndex],
         checks: &[CheckDef],
@@ -126,7 +123,7 @@ impl Session {
     ) -> SqlResult<()> {
         let catalog = self.connection.catalog();
         if taken(&catalog, name) {
-            let exists = format!("relation \"{name}\" already exists");
+            let exists = format!("relation \"{}\" already exists", name.name);
             if !if_not_exists {
                 return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, exists));
             }
@@ -144,7 +141,7 @@ impl Session {
     /// of. Gives the tag.
     pub(crate) fn create_table_as(
         &mut self,
-        name: &str,
+        name: &Name,
         columns: &[ColumnDef],
         query: Option<(&Query, &Bound)>,
         if_not_exists: bool,
@@ -169,7 +166,7 @@ impl Session {
     /// Fills a table that was just made, where the query is of a dictionary with `base` below.
     fn fill_table(
         &mut self,
-        name: &str,
+        name: &Name,
         query: &Query,
         bound: &Bound,
         columns: usize,
@@ -205,7 +202,7 @@ impl Session {
         Ok(format!("SELECT {rows}"))
     }
 
-    fn add_index(&mut self, table: &str, index: &NewIndex) -> SqlResult<()> {
+    fn add_index(&mut self, table: &Name, index: &NewIndex) -> SqlResult<()> {
         let catalog = self.connection.catalog();
         let Some(t) = catalog.table(table).cloned() else {
             return Err(no_table(table));
@@ -214,7 +211,7 @@ impl Session {
         if index.primary && t.def.indexes.iter().any(|i| i.primary) {
             return Err(SqlError::new(
                 sqlstate::INVALID_TABLE_DEFINITION,
-                format!("multiple primary keys for table \"{table}\" are not allowed"),
+                format!("multiple primary keys for table \"{}\" are not allowed", table.name),
             ));
         }
         let choose = |c: &Catalog| match &index.name {
@@ -224,10 +221,11 @@ impl Session {
             None => choose_name(c, table, &names, "idx"),
         };
         // Another's index may have got the name while it was waited for: then the next is chosen.
-        self.connection.claim(|c| vec![claims::name(&choose(c))])?;
+        let place = |name: String| Name::new(table.schema, name);
+        self.connection.claim(|c| vec![claims::name(place(choose(c)))])?;
         let catalog = self.connection.catalog();
         let name = choose(&catalog);
-        if taken(&catalog, &name) {
+        if taken(&catalog, &place(name.clone())) {
             let message = format!("relation \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
         }
@@ -244,12 +242,13 @@ impl Session {
 
     pub(crate) fn create_index(
         &mut self,
-        table: &str,
+        table: &Name,
         index: &NewIndex,
         if_not_exists: bool,
     ) -> SqlResult<()> {
-        if let Some(n) = index.name.as_ref().filter(|n| if_not_exists && taken(&self.connection.catalog(), n))
-        {
+        let catalog = self.connection.catalog();
+        let is_there = |n: &&String| taken(&catalog, &Name::new(table.schema, &***n));
+        if let Some(n) = index.name.as_ref().filter(|n| if_not_exists && is_there(n)) {
             let message = format!("relation \"{n}\" already exists, skipping");
             self.notice(sqlstate::DUPLICATE_TABLE, message);
             return Ok(());
@@ -260,7 +259,7 @@ impl Session {
     /// ALTER TABLE, ALTER INDEX. Texts that name what gets another name follow where the binder says so;
     /// where one had a meaning and would have none any more, the change is refused.
     pub(crate) fn alter_table(&mut self, a: &AlterTable) -> SqlResult<()> {
-        let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
+        let name = &a.def.as_ref().map_or_else(|| a.table.clone(), TableDef::full_name);
         if let Some(def) = &a.def {
             // Before anything is changed: what they are computed by may have to be bound anew.
             let values = self.new_values(a)?;
@@ -276,14 +275,14 @@ impl Session {
                     before.iter_mut().for_each(|b| b.0 = b.0.replace(&from, &to))
                 }
             };
-            renamed("table", &a.table, name);
+            renamed("table", &a.table.name, &name.name);
             for (column, now) in a.columns.iter().zip(&def.columns) {
                 if let AlteredColumn::Kept(n) = column {
                     renamed("column", &was.def.columns[*n].name, &now.name)
                 }
             }
             self.connection.redefine_table(&a.table, def, &origins)?;
-            self.refuse_new_broken(&before, &format!("table {}", a.table))?;
+            self.refuse_new_broken(&before, &format!("table {}", a.table.name))?;
             self.hold_to_checks(def, &a.validate)?;
         }
         for key in &a.keys {
@@ -325,7 +324,8 @@ impl Session {
             origins.push(Origin::Value(Value::Null))
         }
         self.connection.redefine_table(&a.table, &wide, &origins)?;
-        self.run_over_and_over(&format!("UPDATE {} SET {}", quote(&a.table), set.join(", ")))?;
+        let table = self.connection.catalog().qualified(&a.table);
+        self.run_over_and_over(&format!("UPDATE {table} SET {}", set.join(", ")))?;
         Ok(())
     }
 
@@ -402,7 +402,7 @@ impl Session {
             ));
         }
         for check in def.checks.iter().filter(|c| names.contains(&c.name)) {
-            let table = quote(&def.name);
+            let table = self.connection.catalog().qualified(&def.full_name());
             let text = format!("SELECT 1 FROM {table} WHERE ({}) IS FALSE LIMIT 1", check.text);
             if self.run_over_and_over(&text)? > 0 {
                 let message = format!(
@@ -415,7 +415,7 @@ impl Session {
         Ok(())
     }
 
-    fn add_constraint(&mut self, table: &str, index: &NewIndex, using: Option<&str>) -> SqlResult<()> {
+    fn add_constraint(&mut self, table: &Name, index: &NewIndex, using: Option<&str>) -> SqlResult<()> {
         let Some(name) = using else {
             return self.add_index(table, index);
         };
@@ -427,18 +427,16 @@ impl Session {
         self.connection.adopt_index(table, name, index.primary, index.name.as_deref())
     }
 
-    pub(crate) fn drop_tables(&mut self, names: &[String], if_exists: bool, cascade: bool) -> SqlResult<()> {
+    pub(crate) fn drop_tables(&mut self, names: &[Dropped], if_exists: bool, cascade: bool) -> SqlResult<()> {
         for name in names {
+            let Dropped::There(name) = name else {
+                self.told_missing(name);
+                continue;
+            };
             let catalog = self.connection.claim(|c| claims::drop_table(c, name))?;
             if catalog.table(name).is_none() {
-                if catalog.indexes.contains_key(name) {
-                    return Err(SqlError::new(
-                        sqlstate::WRONG_OBJECT_TYPE,
-                        format!("\"{name}\" is not a table"),
-                    )
-                    .hint("Use DROP INDEX to remove an index."));
-                }
-                let missing = format!("table \"{name}\" does not exist");
+                // It has gone meanwhile.
+                let missing = format!("table \"{}\" does not exist", name.name);
                 if !if_exists {
                     return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, missing));
                 }
@@ -451,18 +449,31 @@ impl Session {
         Ok(())
     }
 
+    /// What is not there and need not be.
+    pub(crate) fn told_missing<T>(&mut self, name: &Dropped<T>) {
+        if let Dropped::Missing(notice) = name {
+            self.notice("00000", notice.clone())
+        }
+    }
+
+    /// A function as messages have it.
+    pub(crate) fn shown_function(&self, catalog: &Catalog, f: &FunctionDef) -> String {
+        let found = catalog.find_functions(&self.path(catalog), &f.name);
+        let name = match found.iter().any(|o| o.id == f.id) {
+            true => quote(&f.name),
+            false => catalog.qualified(&Name::new(f.schema, &*f.name)),
+        };
+        signature(&name, f)
+    }
+
     /// Functions declared to return a table's rows need it to be declared: with CASCADE they go with it, and
     /// otherwise it stays. What their bodies name is looked at when they are called, as in PostgreSQL.
-    fn drop_dependents(&mut self, table: &str, cascade: bool) -> SqlResult<()> {
-        let returns_it =
-            |f: &&Arc<FunctionDef>| matches!(&f.returns, Returns::Rows { of: Some(of), .. } if of == table);
-        let named = |f: &Arc<FunctionDef>| {
-            let types: Vec<TypeId> = f.args.iter().map(|a| a.1.id).collect();
-            (f.id, signature(&f.name, &types))
-        };
+    fn drop_dependents(&mut self, table: &Name, cascade: bool) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
         let dependents: Vec<(u32, String)> =
-            self.connection.catalog().functions.values().filter(returns_it).map(named).collect();
+            returning(&catalog, table).map(|f| (f.id, self.shown_function(&catalog, f))).collect();
         if !cascade && !dependents.is_empty() {
+            let table = self.shown(&catalog, table);
             let lines: Vec<String> =
                 dependents.iter().map(|(_, f)| format!("function {f} depends on type {table}")).collect();
             let message = format!("cannot drop table {table} because other objects depend on it");
@@ -485,17 +496,14 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn drop_indexes(&mut self, names: &[String], if_exists: bool) -> SqlResult<()> {
-        for name in names {
-            let catalog = self.connection.claim(|c| claims::drop_index(c, name))?;
-            let Some(table) = catalog.indexes.get(name) else {
-                if catalog.table(name).is_some() {
-                    return Err(SqlError::new(
-                        sqlstate::WRONG_OBJECT_TYPE,
-                        format!("\"{name}\" is not an index"),
-                    )
-                    .hint("Use DROP TABLE to remove a table."));
-                }
+    pub(crate) fn drop_indexes(&mut self, names: &[Dropped], if_exists: bool) -> SqlResult<()> {
+        for index in names {
+            let Dropped::There(index) = index else {
+                self.told_missing(index);
+                continue;
+            };
+            let (catalog, name) = (self.connection.claim(|c| claims::drop_index(c, index))?, &index.name);
+            let Some(table) = catalog.table_of_index(index) else {
                 let missing = format!("index \"{name}\" does not exist");
                 if !if_exists {
                     return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, missing));
@@ -503,10 +511,8 @@ impl Session {
                 self.notice("00000", format!("{missing}, skipping"));
                 continue;
             };
-            let constraint = catalog.table(table).is_some_and(|t| {
-                t.def.indexes.iter().any(|i| i.name == *name && (i.constraint || i.primary))
-            });
-            if constraint {
+            if table.def.indexes.iter().any(|i| i.name == *name && (i.constraint || i.primary)) {
+                let table = self.shown(&catalog, &table.def.full_name());
                 return Err(SqlError::new(
                     sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
                     format!(
@@ -515,50 +521,33 @@ impl Session {
                 )
                 .hint(format!("You can drop constraint {name} on table {table} instead.")));
             }
-            self.connection.drop_index(name)?;
+            self.connection.drop_index(index)?;
         }
         Ok(())
     }
 
-    pub(crate) fn create_function(
-        &mut self,
-        name: &str,
-        args: &[(Option<String>, Type)],
-        returns: &Returns,
-        body: &str,
-        volatility: Volatility,
-        replace: bool,
-    ) -> SqlResult<()> {
+    pub(crate) fn create_function(&mut self, function: &FunctionDef, replace: bool) -> SqlResult<()> {
         let catalog = self.connection.catalog();
-        let types: Vec<TypeId> = args.iter().map(|a| a.1.id).collect();
+        let name = &function.name;
         let old = catalog
             .functions_named(name)
-            .find(|f| f.args.iter().map(|a| a.1.id).eq(types.iter().copied()))
-            .cloned();
-        if let Some(old) = &old {
+            .find(|f| f.schema == function.schema && f.arg_types().eq(function.arg_types()));
+        if let Some(old) = old {
             if !replace {
                 return Err(SqlError::new(
                     sqlstate::DUPLICATE_FUNCTION,
                     format!("function \"{name}\" already exists with same argument types"),
                 ));
             }
-            if old.returns != *returns {
+            if old.returns != function.returns {
                 return Err(SqlError::new(
                     sqlstate::INVALID_FUNCTION_DEFINITION,
                     "cannot change return type of existing function",
                 )
-                .hint(format!("Use DROP FUNCTION {} first.", signature(name, &types))));
+                .hint(format!("Use DROP FUNCTION {} first.", signature(name, function))));
             }
         }
-        let mut function = FunctionDef {
-            id: old.as_ref().map_or(0, |f| f.id),
-            name: name.to_string(),
-            args: args.to_vec(),
-            returns: returns.clone(),
-            body: body.to_string(),
-            code: Vec::new(),
-            volatility,
-        };
+        let mut function = FunctionDef { id: old.map_or(0, |f| f.id), ..function.clone() };
         function.code = match self.compile_function(&function) {
             Ok(code) => code,
             // It is compiled when it is called, by when its body may have a meaning.
@@ -569,65 +558,63 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn drop_functions(
-        &mut self,
-        functions: &[(String, Option<Vec<Type>>)],
-        if_exists: bool,
-    ) -> SqlResult<()> {
-        for (name, args) in functions {
+    pub(crate) fn drop_functions(&mut self, functions: &[Dropped<u32>], if_exists: bool) -> SqlResult<()> {
+        for id in functions {
+            let Dropped::There(id) = id else {
+                self.told_missing(id);
+                continue;
+            };
             let catalog = self.connection.catalog();
-            let types: Option<Vec<TypeId>> = args.as_ref().map(|a| a.iter().map(|t| t.id).collect());
-            let found = functions_meant(&catalog, name, args.as_deref());
-            match (found[..].first(), found.len()) {
-                (Some(&id), 1) => {
-                    let before = bind::broken_definitions(&catalog);
-                    self.connection.drop_function(id)?;
-                    let args: Vec<TypeId> = catalog.functions[&id].args.iter().map(|a| a.1.id).collect();
-                    self.refuse_dependents(&before, &format!("function {}", signature(name, &args)))?
+            let Some(f) = catalog.functions.get(id) else {
+                // It has gone meanwhile.
+                let missing = format!("function number {id} does not exist");
+                if !if_exists {
+                    return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, missing));
                 }
-                (None, _) => {
-                    let missing = match &types {
-                        Some(t) => format!("function {} does not exist", signature(name, t)),
-                        None if if_exists => format!("function {name}() does not exist"),
-                        None => format!("could not find a function named \"{name}\""),
-                    };
-                    if !if_exists {
-                        return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, missing));
-                    }
-                    self.notice("00000", format!("{missing}, skipping"));
-                }
-                _ => {
-                    return Err(SqlError::new(
-                        sqlstate::AMBIGUOUS_FUNCTION,
-                        format!("function name \"{name}\" is not unique"),
-                    )
-                    .hint("Specify the argument list to select the function unambiguously."));
-                }
-            }
+                self.notice("00000", format!("{missing}, skipping"));
+                continue;
+            };
+            let before = bind::broken_definitions(&catalog);
+            let shown = self.shown_function(&catalog, f);
+            self.connection.drop_function(*id)?;
+            self.refuse_dependents(&before, &format!("function {shown}"))?
         }
         Ok(())
     }
 }
 
-pub(crate) fn no_table(name: &str) -> SqlError {
-    SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+/// The functions that return the table's rows.
+pub(crate) fn returning<'c>(
+    catalog: &'c Catalog,
+    table: &Name,
+) -> impl Iterator<Item = &'c Arc<FunctionDef>> {
+    let returns_it =
+        move |f: &&Arc<FunctionDef>| matches!(&f.returns, Returns::Rows { of: Some(of), .. } if of == table);
+    catalog.functions.values().filter(returns_it)
+}
+
+pub(crate) fn no_table(name: &Name) -> SqlError {
+    SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", name.name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ondol_engine::Relation;
 
     #[test]
     fn generated_names_fit_and_differ() {
         let mut c = Catalog::default();
-        assert_eq!(choose_name(&c, "t", &[], "pkey"), "t_pkey");
-        assert_eq!(choose_name(&c, "t", &["a", "b"], "key"), "t_a_b_key");
-        c.indexes.insert("t_a_b_key".into(), "t".into());
-        assert_eq!(choose_name(&c, "t", &["a", "b"], "key"), "t_a_b_key1");
+        let t = &Name::from("t");
+        assert_eq!(choose_name(&c, t, &[], "pkey"), "t_pkey");
+        assert_eq!(choose_name(&c, t, &["a", "b"], "key"), "t_a_b_key");
+        c.relations.insert("t_a_b_key".into(), Relation::Index { table: t.clone() });
+        assert_eq!(choose_name(&c, t, &["a", "b"], "key"), "t_a_b_key1");
+        assert_eq!(choose_name(&c, &Name::new(100, "t"), &["a", "b"], "key"), "t_a_b_key");
         let long = "x".repeat(63);
-        let name = choose_name(&c, &long, &[&long], "idx");
+        let name = choose_name(&c, &Name::from(&long), &[&long], "idx");
         assert_eq!(name.len(), 63);
         assert!(name.ends_with("_idx"));
-        assert_eq!(choose_name(&c, &"é".repeat(31), &["ab"], "idx").len() / 2, 31);
+        assert_eq!(choose_name(&c, &Name::from("é".repeat(31)), &["ab"], "idx").len() / 2, 31);
     }
 }

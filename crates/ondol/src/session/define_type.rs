@@ -2,7 +2,8 @@
 use crate::session::Session;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
-use ondol_engine::{Catalog, FunctionDef, Isolation, Returns, claims};
+use ondol_engine::{Catalog, FunctionDef, Isolation, Name, Path, Returns, claims};
+use ondol_sql::bound::Dropped;
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::{bind, parse};
 use ondol_types::name::quote;
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 /// Something that needs a type.
 enum Dependent {
     Column(String),
-    Type { name: String, text: String },
+    Type { name: Name, text: String },
     Function { id: u32, text: String },
 }
 
@@ -35,7 +36,8 @@ fn types_of(f: &FunctionDef) -> impl Iterator<Item = TypeId> {
 }
 
 /// What needs one of the types, and is none of them.
-fn dependents(catalog: &Catalog, gone: &BTreeSet<TypeId>) -> Vec<Dependent> {
+fn dependents(catalog: &Catalog, path: &Path, gone: &BTreeSet<TypeId>) -> Vec<Dependent> {
+    let shown = |ty: TypeId| catalog.shown_type(path, Type::new(ty));
     let needs = |t: TypeId| gone.contains(&t) || t.element().is_some_and(|e| gone.contains(&e));
     let mut found = Vec::new();
     let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
@@ -44,19 +46,19 @@ fn dependents(catalog: &Catalog, gone: &BTreeSet<TypeId>) -> Vec<Dependent> {
         let of = user.base.filter(|b| needs(b.id));
         let is_gone = gone.iter().any(|t| t.user().is_some_and(|u| u.is_same_type(user)));
         if let Some(Type { id: of, .. }) = of.filter(|_| !is_gone) {
-            let shown = ondol_types::name::quote(&user.name);
-            let text = format!("type {shown} depends on type {of}");
-            found.push(Dependent::Type { name: user.name.clone(), text });
+            let own = user.type_id().map_or(String::new(), shown);
+            let text = format!("type {own} depends on type {}", shown(of));
+            found.push(Dependent::Type { name: Name::new(user.schema, &*user.name), text });
         }
     }
-    let mut tables: Vec<_> = catalog.tables.values().collect();
+    let mut tables: Vec<_> = catalog.tables().collect();
     tables.sort_by_key(|t| t.def.id);
     for table in tables {
         for c in table.def.columns.iter().rev() {
             let ty = c.domain.unwrap_or(c.ty.id);
             if needs(ty) {
-                let (column, table) = (&c.name, &table.def.name);
-                let text = format!("column {column} of table {table} depends on type {ty}");
+                let (column, table) = (&c.name, catalog.shown(path, &table.def.full_name()));
+                let text = format!("column {column} of table {table} depends on type {}", shown(ty));
                 found.push(Dependent::Column(text));
             }
         }
@@ -64,7 +66,8 @@ fn dependents(catalog: &Catalog, gone: &BTreeSet<TypeId>) -> Vec<Dependent> {
     for f in catalog.functions.values() {
         if let Some(ty) = types_of(f).find(|t| needs(*t)) {
             let args: Vec<&str> = f.args.iter().map(|a| a.1.id.name()).collect();
-            let text = format!("function {}({}) depends on type {ty}", f.name, args.join(","));
+            let of = shown(ty);
+            let text = format!("function {}({}) depends on type {of}", f.name, args.join(","));
             found.push(Dependent::Function { id: f.id, text });
         }
     }
@@ -74,14 +77,14 @@ fn dependents(catalog: &Catalog, gone: &BTreeSet<TypeId>) -> Vec<Dependent> {
 impl Session {
     /// Changes a type. Defaults and checks are kept as text: where one had a meaning and has none any more,
     /// since it names what now has another name, the change is refused.
-    pub(crate) fn alter_type(&mut self, name: &str, def: &UserDef) -> SqlResult<()> {
+    pub(crate) fn alter_type(&mut self, name: &Name, def: &UserDef) -> SqlResult<()> {
         let before = bind::broken_definitions(&self.connection.catalog());
-        let old = self.connection.catalog().types.get(name).and_then(|t| t.user());
+        let old = self.connection.catalog().ty(name).and_then(|t| t.user());
         self.connection.replace_type(name, def.clone())?;
         if let Some(old) = old.filter(|_| def.kind == domain::CODE) {
             self.validate(old, def)?;
         }
-        self.refuse_new_broken(&before, &format!("type {name}"))
+        self.refuse_new_broken(&before, &format!("type {}", name.name))
     }
 
     /// Refuses a change after which a text of the dictionary has no meaning any more; `before`: those that
@@ -108,7 +111,7 @@ impl Session {
             return Ok(());
         }
         let catalog = self.connection.catalog();
-        for table in catalog.tables.values() {
+        for table in catalog.tables() {
             for c in &table.def.columns {
                 let domain = c.domain.and_then(|d| d.user());
                 if !domain.is_some_and(|d| d.domains().any(|d| d.is_same_type(new))) {
@@ -121,9 +124,11 @@ impl Session {
                         "a new condition of a domain with columns, in a transaction that is not READ COMMITTED",
                     ));
                 }
-                let [column, domain] = [&c.name, &new.name].map(|n| quote(n));
+                let column = quote(&c.name);
+                let domain = catalog.qualified(&Name::new(new.schema, &*new.name));
+                let from = catalog.qualified(&table.def.full_name());
                 let array = if c.domain.is_some_and(TypeId::is_array) { "[]" } else { "" };
-                let text = format!("SELECT count({column}::{domain}{array}) FROM {}", quote(&table.def.name));
+                let text = format!("SELECT count({column}::{domain}{array}) FROM {from}");
                 let (name, table) = (&c.name, &table.def.name);
                 self.run_over_and_over(&text).map_err(|e| match e.sqlstate() {
                     sqlstate::CHECK_VIOLATION => {
@@ -160,16 +165,18 @@ impl Session {
 
     pub(crate) fn drop_types(
         &mut self,
-        names: &[String],
+        dropped: &[Dropped],
         if_exists: bool,
         cascade: bool,
         what: &str,
     ) -> SqlResult<()> {
-        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::drop_type(c, n)).collect();
+        dropped.iter().for_each(|d| self.told_missing(d));
+        let names: Vec<&Name> = dropped.iter().filter_map(Dropped::there).collect();
+        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::drop_type(c, *n)).collect();
         let catalog = self.connection.claim(wanted)?;
-        let gone: BTreeSet<TypeId> = names.iter().filter_map(|n| catalog.types.get(n).copied()).collect();
-        for name in names.iter().filter(|n| !catalog.types.contains_key(*n)) {
-            let missing = format!("type \"{name}\" does not exist");
+        let gone: BTreeSet<TypeId> = names.iter().filter_map(|n| catalog.ty(*n)).collect();
+        for name in names.iter().filter(|n| !catalog.types.contains_key(**n)) {
+            let missing = format!("type \"{}\" does not exist", name.name);
             if !if_exists {
                 return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, missing));
             }
@@ -177,7 +184,8 @@ impl Session {
         }
         let before = bind::broken_definitions(&self.connection.catalog());
         self.drop_with_dependents(gone, cascade, what)?;
-        self.refuse_dependents(&before, &format!("type {}", names.join(", ")))
+        let shown: Vec<&str> = names.iter().map(|n| &*n.name).collect();
+        self.refuse_dependents(&before, &format!("type {}", shown.join(", ")))
     }
 
     /// Refuses that something was dropped which a text of the dictionary needs, of those that had a meaning
@@ -193,13 +201,20 @@ impl Session {
         Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(lines.join("\n")))
     }
 
-    fn drop_with_dependents(&mut self, gone: BTreeSet<TypeId>, cascade: bool, what: &str) -> SqlResult<()> {
+    pub(crate) fn drop_with_dependents(
+        &mut self,
+        gone: BTreeSet<TypeId>,
+        cascade: bool,
+        what: &str,
+    ) -> SqlResult<()> {
         // With them claimed, nothing more can come to depend on them.
-        let names: Vec<&str> = gone.iter().filter_map(|t| t.user()).map(|u| &u.name[..]).collect();
+        let full_name = |u: &UserDef| Name::new(u.schema, &*u.name);
+        let names: Vec<Name> = gone.iter().filter_map(|t| t.user()).map(full_name).collect();
         let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::drop_type(c, n)).collect();
         let catalog = self.connection.claim(wanted)?;
-        let found = dependents(&catalog, &gone);
-        let shown: Vec<&str> = gone.iter().map(|t| t.name()).collect();
+        let path = self.path(&catalog);
+        let found = dependents(&catalog, &path, &gone);
+        let shown: Vec<String> = gone.iter().map(|t| catalog.shown_type(&path, Type::new(*t))).collect();
         if !cascade && !found.is_empty() {
             let lines: Vec<&str> = found.iter().map(Dependent::text).collect();
             let message = match &shown[..] {
@@ -222,7 +237,7 @@ impl Session {
                     self.drop_dependent(*id, text.trim_start_matches("function "))?;
                     continue;
                 }
-                Dependent::Type { name, .. } => more.extend(catalog.types.get(name).copied()),
+                Dependent::Type { name, .. } => more.extend(catalog.ty(name)),
                 Dependent::Column(_) => {}
             }
             self.notice("00000", format!("drop cascades to {text}"));
@@ -233,6 +248,6 @@ impl Session {
         // Types made of others first.
         let mut all: Vec<&UserDef> = gone.iter().filter_map(|t| t.user()).collect();
         all.sort_by_key(|u| std::cmp::Reverse(u.number));
-        all.into_iter().try_for_each(|u| self.connection.drop_type(&u.name))
+        all.into_iter().try_for_each(|u| self.connection.drop_type(full_name(u)))
     }
 }

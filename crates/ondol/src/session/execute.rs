@@ -6,7 +6,7 @@ use crate::session::plan::{Plan, Ready};
 use crate::session::planned::column;
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
-use ondol_engine::{Access, Catalog, ColumnDef, FunctionDef, Isolation, STALE, Table};
+use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, STALE, Table};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
@@ -56,10 +56,22 @@ impl Session {
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists))
             }
             Statement::AlterTable(a) => self.definition(bound, a.tag, out, |s| s.alter_table(a)),
-            Statement::CreateFunction { name, args, returns, body, volatility, replace } => {
-                self.definition(bound, "CREATE FUNCTION", out, |s| {
-                    s.create_function(name, args, returns, body, *volatility, *replace)
+            Statement::CreateFunction { function, replace } => {
+                self.definition(bound, "CREATE FUNCTION", out, |s| s.create_function(function, *replace))
+            }
+            Statement::MoveFunction { function, schema } => {
+                self.definition(bound, "ALTER FUNCTION", out, |s| s.move_function(*function, *schema))
+            }
+            Statement::CreateSchema { name, if_not_exists, elements } => {
+                self.definition(bound, "CREATE SCHEMA", out, |s| {
+                    s.create_schema(name, *if_not_exists, elements)
                 })
+            }
+            Statement::RenameSchema { name, to } => {
+                self.definition(bound, "ALTER SCHEMA", out, |s| s.rename_schema(name, to))
+            }
+            Statement::DropSchema { names, cascade } => {
+                self.definition(bound, "DROP SCHEMA", out, |s| s.drop_schemas(names, *cascade))
             }
             Statement::DropFunction { functions, if_exists } => {
                 self.definition(bound, "DROP FUNCTION", out, |s| s.drop_functions(functions, *if_exists))
@@ -162,7 +174,7 @@ impl Session {
     fn make_index(
         &mut self,
         bound: &Bound,
-        table: &str,
+        table: &Name,
         index: &NewIndex,
         if_not_exists: bool,
         concurrently: bool,
@@ -393,8 +405,8 @@ impl Session {
     /// only one that they could be brought to.
     fn choose_function(&self, name: &str, args: &[Expr]) -> SqlResult<Arc<FunctionDef>> {
         let catalog = self.connection.catalog();
-        let same_count: Vec<_> =
-            catalog.functions_named(name).filter(|f| f.args.len() == args.len()).collect();
+        let mut same_count = self.functions_called(&catalog, name);
+        same_count.retain(|f| f.args.len() == args.len());
         let exact = same_count.iter().find(|f| f.args.iter().zip(args).all(|(f, a)| f.1.id == a.ty.id));
         match (exact, &same_count[..]) {
             (Some(f), _) => Ok((*f).clone()),
@@ -509,6 +521,19 @@ impl Session {
         Ok(values)
     }
 
+    /// The one statement of a text that was prepared.
+    fn bind_one(&self, text: &str, types: &[TypeId]) -> SqlResult<Bound> {
+        let (catalog, listed) = (self.connection.catalog(), self.settings.search_path());
+        let path = self.path(&catalog);
+        match parse::parse(text)?.first() {
+            Some(raw) => {
+                let binder = bind::Binder::new(&catalog, text, types).with_path(&path, listed);
+                binder.with_foreign(&crate::session::foreign::Files).bind(raw)
+            }
+            None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
+        }
+    }
+
     /// A plan that brings along what EXPLAIN shows of it.
     fn explained_plan(&self, bound: &Bound, options: ExplainOptions) -> SqlResult<Arc<Plan>> {
         match bound.statement {
@@ -531,7 +556,7 @@ impl Session {
                 let values = self.evaluate(args, bound.catalog_version)?;
                 let catalog = self.connection.catalog();
                 let bound = match self.plans.prepared.get(name).cloned() {
-                    Some(named) => parse_one(&named.text, &catalog, &named.types)?,
+                    Some(named) => self.bind_one(&named.text, &named.types)?,
                     None => bind::bind_function(&*self.choose_function(name, args)?, &catalog)?,
                 };
                 (self.explained_plan(&bound, options)?, values)
@@ -560,16 +585,6 @@ impl Session {
         };
         give(Arc::new([column("QUERY PLAN", TypeId::TEXT)]), lines.iter().map(|l| [l.as_str()]), out)?;
         out.done("EXPLAIN", token)
-    }
-}
-
-/// The one statement of a text that was prepared.
-fn parse_one(text: &str, catalog: &Catalog, types: &[TypeId]) -> SqlResult<Bound> {
-    match parse::parse(text)?.first() {
-        Some(raw) => {
-            bind::Binder::new(catalog, text, types).with_foreign(&crate::session::foreign::Files).bind(raw)
-        }
-        None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
     }
 }
 

@@ -12,6 +12,15 @@ pub struct Notice {
     pub severity: &'static str,
     pub sqlstate: &'static str,
     pub message: String,
+    pub detail: Option<String>,
+}
+
+impl Notice {
+    /// As psql shows it, in lines.
+    pub fn shown(&self) -> String {
+        let detail = self.detail.as_ref().map_or(String::new(), |d| format!("DETAIL:  {d}\n"));
+        format!("{}:  {}\n{detail}", self.severity, self.message)
+    }
 }
 
 /// How far a long statement has come.

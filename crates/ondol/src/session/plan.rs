@@ -6,7 +6,7 @@
 //! - **2** A clone shares the byte code and the columns. Running it writes to neither's counter, but when a
 //!   frame is loaded or a result's columns change.
 use crate::session::rows::Column;
-use ondol_engine::{Catalog, Charge, Table};
+use ondol_engine::{Catalog, Charge, Path, Table};
 use ondol_sql::bound::Bound;
 use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::{Parted, PointRead, PointUpdate};
@@ -75,17 +75,22 @@ impl Plan {
         self.bytes > LONG
     }
     /// The same for another dictionary, in which all names but those of tables mean the same: if its tables
-    /// are there as they were. What asks the session is made anew: a table may stand before a view now.
-    pub fn renewed(&self, catalog: &Catalog) -> Option<Plan> {
-        if self.charge.is_some() || !self.can_be_renewed(catalog) {
+    /// are there as they were, and none stands before them in the path by which it was made. What asks the
+    /// session is made anew: a table may stand before a view now.
+    pub fn renewed(&self, catalog: &Catalog, path: Option<&Path>) -> Option<Plan> {
+        if self.charge.is_some() || !self.can_be_renewed(catalog, path) {
             return None;
         }
         let program = Program { catalog_version: catalog.version, ..(*self.program).clone() };
         let (columns, sizes) = (self.columns.clone(), self.sizes.clone());
         Some(Plan { columns, sizes, ..Plan::new(program) })
     }
-    pub fn can_be_renewed(&self, catalog: &Catalog) -> bool {
-        let is_there = |t: &Arc<Table>| catalog.table(&t.def.name).is_some_and(|n| Arc::ptr_eq(n, t));
+    /// Without a path: what it names is settled (engine/name/A5).
+    pub fn can_be_renewed(&self, catalog: &Catalog, path: Option<&Path>) -> bool {
+        let is_there = |t: &Arc<Table>| {
+            catalog.table(t.def.full_name()).is_some_and(|n| Arc::ptr_eq(n, t))
+                && path.is_none_or(|p| catalog.is_in_sight(p, t))
+        };
         !self.asks_host && self.program.tables.iter().all(is_there)
     }
     /// One of its tables is of quite another size than when it was made, so another plan may be better.

@@ -5,12 +5,12 @@ use crate::session::plan::{Plan, Ready};
 use crate::session::plans::Known;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::program_of;
-use crate::session::{Called, QueryId, Quick, Session};
+use crate::session::{Called, QueryId, Session};
 use ondol_base::cancel::Cancel;
 use ondol_base::fiber::on_thread_stack;
 use ondol_base::timer::Alarm;
 use ondol_engine::connection::STALE;
-use ondol_engine::{Charge, Connection, FunctionDef};
+use ondol_engine::{Charge, Connection, FunctionDef, Path};
 use ondol_sql::bound::Statement;
 use ondol_sql::code::program::Tag;
 use ondol_sql::interpret::rows as raw;
@@ -222,8 +222,10 @@ impl Session {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
-        let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::session::foreign::Files);
-        let binder = binder.limited(self.limits());
+        let listed = self.settings.search_path();
+        let path = Path::of(&catalog, listed);
+        let binder = bind::Binder::new(&catalog, text, types).with_path(&path, listed);
+        let binder = binder.with_foreign(&crate::session::foreign::Files).limited(self.limits());
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
             false => binder.without_checking_bodies().bind(raw)?,
@@ -357,10 +359,10 @@ impl Session {
         rows: &mut Rows,
     ) -> Option<bool> {
         let plan = self.plans.queries.get(query.0 as usize)?.as_ref()?;
-        point_of(plan, &self.quick, &self.cancel, &mut self.connection, params, rows)
+        point_of(plan, self.quick.is_plain, &self.cancel, &mut self.connection, params, rows)
     }
 
-    /// The same of a plan that the session does not keep.
+    /// The same of a prepared statement's own plan.
     #[inline]
     pub(crate) fn call_point_of(
         &mut self,
@@ -368,7 +370,7 @@ impl Session {
         params: &[ValueRef<'_>],
         rows: &mut Rows,
     ) -> Option<bool> {
-        point_of(plan, &self.quick, &self.cancel, &mut self.connection, params, rows)
+        point_of(plan, self.quick.is_plain_text, &self.cancel, &mut self.connection, params, rows)
     }
 
     #[inline]
@@ -454,13 +456,13 @@ impl Session {
 #[inline]
 fn point_of(
     plan: &Plan,
-    quick: &Quick,
+    is_plain: bool,
     cancel: &Cancel,
     connection: &mut Connection,
     params: &[ValueRef<'_>],
     rows: &mut Rows,
 ) -> Option<bool> {
-    if !quick.is_plain || connection.in_transaction() {
+    if !is_plain || connection.in_transaction() {
         return None;
     }
     let point = plan.point.as_ref()?;

@@ -11,9 +11,12 @@
 //! - **5** A plan is made anew when a table of it has outgrown it. A session looks whether it is so when it
 //!   takes a plan from the database, and once in a while ([`LOOK`]) when it has the plan.
 //! - **6** What the database keeps counts against the memory limit, and is less where that is reached.
+//! - **7** A text is looked up together with the path by which its names are ([`Listed`]). A session's own
+//!   plans are all of its path; those of registered queries are of none.
 use crate::session::plan::Plan;
 use ondol_base::sync::{Mutex, RwLock};
-use ondol_engine::{Catalog, Charge, Meanings};
+use ondol_engine::name::USUAL_PATH;
+use ondol_engine::{Catalog, Charge, Meanings, Path};
 use ondol_sql::interpret::Frames;
 use ondol_types::{SqlResult, TypeId};
 use std::collections::HashMap;
@@ -53,10 +56,21 @@ struct Generation<P> {
     bytes: usize,
 }
 
+/// The setting `search_path`, unless it is the usual one (7).
+pub(crate) type Listed = Option<Arc<str>>;
+
 struct Kept<P> {
     types: Box<[TypeId]>,
+    path: Listed,
     bytes: usize,
     plan: P,
+}
+
+impl<P> Kept<P> {
+    #[inline]
+    fn is_for(&self, types: &[TypeId], path: &Listed) -> bool {
+        *self.types == *types && self.path == *path
+    }
 }
 
 impl<P> Default for Generation<P> {
@@ -67,12 +81,12 @@ impl<P> Default for Generation<P> {
 
 impl<P: Clone> Generation<P> {
     #[inline]
-    fn find(&self, text: &str, types: &[TypeId]) -> Option<P> {
-        self.by_text.get(text)?.iter().find(|k| *k.types == *types).map(|k| k.plan.clone())
+    fn find(&self, text: &str, types: &[TypeId], path: &Listed) -> Option<P> {
+        self.by_text.get(text)?.iter().find(|k| k.is_for(types, path)).map(|k| k.plan.clone())
     }
-    fn take(&mut self, text: &str, types: &[TypeId]) -> Option<(Arc<str>, Kept<P>)> {
+    fn take(&mut self, text: &str, types: &[TypeId], path: &Listed) -> Option<(Arc<str>, Kept<P>)> {
         let list = self.by_text.get_mut(text)?;
-        let at = list.iter().position(|k| *k.types == *types)?;
+        let at = list.iter().position(|k| k.is_for(types, path))?;
         let kept = list.swap_remove(at);
         self.bytes -= kept.bytes;
         let text = self.by_text.get_key_value(text)?.0.clone();
@@ -85,11 +99,11 @@ impl<P: Clone> Generation<P> {
         self.bytes += kept.bytes;
         self.by_text.entry(text).or_default().push(kept)
     }
-    fn retain(&mut self, mut is_good: impl FnMut(&P) -> bool) {
+    fn retain(&mut self, mut is_good: impl FnMut(&P, &Listed) -> bool) {
         let bytes = &mut self.bytes;
         self.by_text.retain(|_, list| {
             list.retain(|k| {
-                let good = is_good(&k.plan);
+                let good = is_good(&k.plan, &k.path);
                 if !good {
                     *bytes -= k.bytes
                 }
@@ -105,25 +119,25 @@ impl<P: Clone> Recent<P> {
         Recent { young: Generation::default(), old: Generation::default(), limit }
     }
     #[inline]
-    fn find(&mut self, text: &str, types: &[TypeId]) -> Option<P> {
-        match self.young.find(text, types) {
-            None if !self.old.by_text.is_empty() => self.find_old(text, types),
+    fn find(&mut self, text: &str, types: &[TypeId], path: &Listed) -> Option<P> {
+        match self.young.find(text, types, path) {
+            None if !self.old.by_text.is_empty() => self.find_old(text, types, path),
             found => found,
         }
     }
     #[cold]
-    fn find_old(&mut self, text: &str, types: &[TypeId]) -> Option<P> {
-        let (text, kept) = self.old.take(text, types)?;
+    fn find_old(&mut self, text: &str, types: &[TypeId], path: &Listed) -> Option<P> {
+        let (text, kept) = self.old.take(text, types, path)?;
         let plan = kept.plan.clone();
         self.put(text, kept);
         Some(plan)
     }
     /// Keeps a plan in the place of one that is there, unless it is too large.
-    fn keep(&mut self, text: Arc<str>, types: &[TypeId], bytes: usize, plan: P) {
-        self.remove(&text, types);
-        let bytes = text.len() + bytes + OVERHEAD;
+    fn keep(&mut self, text: Arc<str>, types: &[TypeId], path: &Listed, bytes: usize, plan: P) {
+        self.remove(&text, types, path);
+        let bytes = text.len() + path.as_ref().map_or(0, |p| p.len()) + bytes + OVERHEAD;
         if bytes <= self.limit.bytes / 2 {
-            self.put(text, Kept { types: types.into(), bytes, plan })
+            self.put(text, Kept { types: types.into(), path: path.clone(), bytes, plan })
         }
     }
     fn put(&mut self, text: Arc<str>, kept: Kept<P>) {
@@ -133,10 +147,10 @@ impl<P: Clone> Recent<P> {
         }
         self.young.put(text, kept)
     }
-    fn remove(&mut self, text: &str, types: &[TypeId]) {
-        let _ = self.young.take(text, types).or_else(|| self.old.take(text, types));
+    fn remove(&mut self, text: &str, types: &[TypeId], path: &Listed) {
+        let _ = self.young.take(text, types, path).or_else(|| self.old.take(text, types, path));
     }
-    fn retain(&mut self, mut is_good: impl FnMut(&P) -> bool) {
+    fn retain(&mut self, mut is_good: impl FnMut(&P, &Listed) -> bool) {
         self.young.retain(&mut is_good);
         self.old.retain(&mut is_good)
     }
@@ -214,14 +228,17 @@ impl SharedPlans {
     fn follow(&self, catalog: &Catalog) {
         let mut dictionary = self.dictionary.write();
         let same = dictionary.meanings.are(catalog);
+        let usual = path_of(catalog, &None);
         if !same {
             dictionary.meanings = Meanings::of(catalog)
         }
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let is_good = |p: &Plan| same && p.can_be_renewed(catalog);
-            shard.texts.retain(is_good);
-            shard.queries.retain(|_, p| is_good(p));
+            shard.texts.retain(|p, listed| {
+                let path = || if listed.is_none() { usual.clone() } else { path_of(catalog, listed) };
+                same && p.can_be_renewed(catalog, Some(&path()))
+            });
+            shard.queries.retain(|_, p| same && p.can_be_renewed(catalog, None));
             shard.charge()
         }
         dictionary.version = catalog.version
@@ -239,29 +256,29 @@ impl SharedPlans {
         };
         if good { f() } else { None }
     }
-    pub fn find(&self, text: &str, types: &[TypeId], known: Known<'_>) -> Option<Plan> {
+    pub fn find(&self, text: &str, types: &[TypeId], path: &Listed, known: Known<'_>) -> Option<Plan> {
         self.with(known, || {
             let mut shard = self.shard_of(text).lock();
-            let kept = shard.texts.find(text, types)?;
+            let kept = shard.texts.find(text, types, path)?;
             let version = kept.program.catalog_version;
-            let good = for_now(kept, known);
+            let good = for_now(kept, known, Some(path));
             if !known.is_own {
                 match &good {
                     Some(new) if version == known.catalog.version => {}
-                    Some(new) => shard.texts.keep(text.into(), types, new.bytes, new.clone()),
-                    None => shard.texts.remove(text, types),
+                    Some(new) => shard.texts.keep(text.into(), types, path, new.bytes, new.clone()),
+                    None => shard.texts.remove(text, types, path),
                 }
             }
             good
         })
     }
-    pub fn keep(&self, text: &Arc<str>, types: &[TypeId], plan: &Plan, known: Known<'_>) {
+    pub fn keep(&self, text: &Arc<str>, types: &[TypeId], path: &Listed, plan: &Plan, known: Known<'_>) {
         if known.is_own {
             return;
         }
         self.with(known, || {
             let mut shard = self.shard_of(text).lock();
-            shard.texts.keep(text.clone(), types, plan.bytes, plan.clone());
+            shard.texts.keep(text.clone(), types, path, plan.bytes, plan.clone());
             shard.charge();
             Some(())
         });
@@ -269,7 +286,7 @@ impl SharedPlans {
     pub fn find_query(&self, query: u32, known: Known<'_>) -> Option<Plan> {
         self.with(known, || {
             let mut shard = self.shard_of_query(query).lock();
-            let good = for_now(shard.queries.get(&query)?.clone(), known);
+            let good = for_now(shard.queries.get(&query)?.clone(), known, None);
             if !known.is_own {
                 match &good {
                     Some(new) => shard.queries.insert(query, new.clone()),
@@ -292,14 +309,18 @@ impl SharedPlans {
     }
 }
 
-/// A kept plan as it is good now (3, 5).
-fn for_now(plan: Plan, known: Known<'_>) -> Option<Plan> {
+fn path_of(catalog: &Catalog, listed: &Listed) -> Path {
+    Path::of(catalog, listed.as_deref().unwrap_or(USUAL_PATH))
+}
+
+/// A kept plan as it is good now (3, 5, 7).
+fn for_now(plan: Plan, known: Known<'_>, path: Option<&Listed>) -> Option<Plan> {
     if plan.is_outgrown() {
         return None;
     }
     match plan.program.catalog_version == known.catalog.version {
         true => Some(plan),
-        false => plan.renewed(known.catalog),
+        false => plan.renewed(known.catalog, path.map(|p| path_of(known.catalog, p)).as_ref()),
     }
 }
 
@@ -313,6 +334,8 @@ pub(crate) struct Plans {
     pub queries: Vec<Option<Arc<Plan>>>,
     /// The dictionary that they all are for.
     version: u64,
+    /// The path that those of texts are for (7).
+    path: Listed,
     pub frames: Frames,
     /// Planning the last text took much memory.
     pub took_much: bool,
@@ -334,6 +357,7 @@ impl Plans {
             until_look: LOOK,
             queries: Vec::new(),
             version: 0,
+            path: None,
             frames: Frames::default(),
             took_much: false,
             prepared: HashMap::new(),
@@ -343,7 +367,7 @@ impl Plans {
     #[inline]
     pub fn find(&mut self, text: &str, types: &[TypeId], version: u64) -> Option<Arc<Plan>> {
         self.follow(version);
-        let plan = self.texts.find(text, types)?;
+        let plan = self.texts.find(text, types, &None)?;
         self.until_look -= 1;
         if self.until_look == 0 && self.must_go(text, types, &plan) {
             return None;
@@ -356,24 +380,24 @@ impl Plans {
         self.until_look = LOOK;
         let outgrown = plan.is_outgrown();
         if outgrown {
-            self.texts.remove(text, types)
+            self.texts.remove(text, types, &None)
         }
         outgrown
     }
     /// The database's plan of a text, which becomes the session's own.
     pub fn take(&mut self, text: &str, types: &[TypeId], known: Known<'_>) -> Option<Arc<Plan>> {
-        let plan = Arc::new(self.shared.find(text, types, known)?);
+        let plan = Arc::new(self.shared.find(text, types, &self.path, known)?);
         self.keep_own(text.into(), types, &plan, known);
         Some(plan)
     }
     fn keep_own(&mut self, text: Arc<str>, types: &[TypeId], plan: &Arc<Plan>, known: Known<'_>) {
         self.follow(known.catalog.version);
-        self.texts.keep(text, types, plan.bytes, plan.clone())
+        self.texts.keep(text, types, &None, plan.bytes, plan.clone())
     }
     /// Keeps a plan that was made for what is known.
     pub fn keep(&mut self, text: &str, types: &[TypeId], plan: &Arc<Plan>, known: Known<'_>) {
         let text: Arc<str> = text.into();
-        self.shared.keep(&text, types, plan, known);
+        self.shared.keep(&text, types, &self.path, plan, known);
         self.keep_own(text, types, plan, known)
     }
     /// The plan of a registered query, if the database has it; else `make` makes it.
@@ -408,6 +432,17 @@ impl Plans {
             self.version = version
         }
     }
+    pub fn has_usual_path(&self) -> bool {
+        self.path.is_none()
+    }
+    /// Names are looked up by this path from now on (7).
+    #[inline]
+    pub fn set_path(&mut self, listed: &str) {
+        if self.path.as_deref().unwrap_or(USUAL_PATH) != listed {
+            self.forget();
+            self.path = (listed != USUAL_PATH).then(|| listed.into())
+        }
+    }
     /// Drops the session's own.
     #[cold]
     pub fn forget(&mut self) {
@@ -422,7 +457,9 @@ impl Plans {
     }
     /// Drops the session's own, and its prepared statements.
     pub fn discard(&mut self) {
-        *self = Plans::new(self.shared.clone())
+        let path = self.path.clone();
+        *self = Plans::new(self.shared.clone());
+        self.path = path
     }
 }
 
@@ -522,26 +559,26 @@ mod tests {
     #[test]
     fn what_is_used_stays() {
         let mut recent = Recent::new(Limit { texts: 100, bytes: 1 << 20 });
-        recent.keep("used".into(), &[], 10, 0);
-        recent.keep("used".into(), &[TypeId::INT4], 10, 1);
+        recent.keep("used".into(), &[], &None, 10, 0);
+        recent.keep("used".into(), &[TypeId::INT4], &None, 10, 1);
         for i in 0..1000 {
-            recent.keep(format!("{i}").into(), &[], 10, i);
-            assert_eq!(recent.find("used", &[]), Some(0), "after {i} others");
-            assert_eq!(recent.find("used", &[TypeId::INT4]), Some(1));
-            assert_eq!(recent.find("used", &[TypeId::TEXT]), None);
+            recent.keep(format!("{i}").into(), &[], &None, 10, i);
+            assert_eq!(recent.find("used", &[], &None), Some(0), "after {i} others");
+            assert_eq!(recent.find("used", &[TypeId::INT4], &None), Some(1));
+            assert_eq!(recent.find("used", &[TypeId::TEXT], &None), None);
         }
-        assert_eq!(recent.find("999", &[]), Some(999));
-        assert_eq!(recent.find("1", &[]), None, "not used for long");
+        assert_eq!(recent.find("999", &[], &None), Some(999));
+        assert_eq!(recent.find("1", &[], &None), None, "not used for long");
         assert!(recent.young.by_text.len() + recent.old.by_text.len() <= 100);
         let sum =
             |g: &Generation<i32>| -> usize { g.by_text.values().flatten().map(|k| k.bytes).sum::<usize>() };
         assert_eq!(recent.bytes(), sum(&recent.young) + sum(&recent.old));
-        recent.keep("used".into(), &[], 600 << 10, 2);
-        assert_eq!(recent.find("used", &[]), None, "too large to be kept, and not what it was");
-        recent.keep("large".into(), &[], 400 << 10, 3);
-        recent.keep("large too".into(), &[], 400 << 10, 4);
-        recent.keep("large as well".into(), &[], 400 << 10, 5);
+        recent.keep("used".into(), &[], &None, 600 << 10, 2);
+        assert_eq!(recent.find("used", &[], &None), None, "too large to be kept, and not what it was");
+        recent.keep("large".into(), &[], &None, 400 << 10, 3);
+        recent.keep("large too".into(), &[], &None, 400 << 10, 4);
+        recent.keep("large as well".into(), &[], &None, 400 << 10, 5);
         assert!(recent.bytes() <= 1 << 20);
-        assert_eq!(recent.find("large", &[]), None);
+        assert_eq!(recent.find("large", &[], &None), None);
     }
 }

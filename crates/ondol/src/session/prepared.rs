@@ -1,7 +1,8 @@
 //! Prepared statements: handles that keep their plan.
 //!
 //! - **H1** A handle is planned once, and anew when the dictionary has changed under its plan (session/N1).
-//!   It is good for every session of its database, one at a time.
+//!   It is good for every session of its database, one at a time. The plan that it keeps is of the usual
+//!   path: a session with another finds its plans by their text.
 //! - **H2** Borrowed values are taken as they are: each must be NULL or of its parameter's type. Values of
 //!   [`Session::execute_prepared`] are converted as those of [`Session::query`].
 use crate::session::output::{Gather, Outcome, Output};
@@ -44,8 +45,8 @@ impl Prepared {
         std::ptr::eq(self.database.as_ptr(), Arc::as_ptr(&session.database.engine))
     }
     /// Keeps a plan for the next time, unless it is to be made anew each time.
-    fn keep(&self, plan: Arc<Plan>) {
-        if !plan.once {
+    fn keep(&self, plan: Arc<Plan>, session: &Session) {
+        if !plan.once && session.plans.has_usual_path() {
             self.plan.replace(Some(plan));
         }
     }
@@ -98,7 +99,7 @@ impl Session {
             columns: plan.as_ref().map_or_else(|| [].into(), |p| p.columns.clone()),
             database: Arc::downgrade(&self.database.engine),
         };
-        plan.into_iter().for_each(|p| prepared.keep(p));
+        plan.into_iter().for_each(|p| prepared.keep(p, self));
         Ok(prepared)
     }
 
@@ -215,7 +216,8 @@ impl Session {
             ));
         }
         for _ in 0..STALE_LIMIT {
-            let plan = match prepared.plan.take() {
+            let kept = if self.plans.has_usual_path() { prepared.plan.take() } else { None };
+            let plan = match kept {
                 Some(p) => p,
                 None => self.plan_of(prepared)?,
             };
@@ -224,7 +226,7 @@ impl Session {
                 self.plans.forget();
                 continue;
             }
-            prepared.keep(plan);
+            prepared.keep(plan, self);
             return done;
         }
         Err(churning())

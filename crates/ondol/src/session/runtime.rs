@@ -8,6 +8,7 @@ use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
+use ondol_engine::name::USER;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::{Bound, ExplainOptions};
 use ondol_sql::code::{Program, Rejected};
@@ -21,8 +22,6 @@ use std::sync::Arc;
 
 /// Microseconds from 1970 to 2000, where SQL's time begins.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// The name of the only user: whoever can read the folder.
-pub(crate) const USER: &str = "ondol";
 
 pub(crate) const VERSION: &str = concat!("PostgreSQL 15.0 compatible, Ondol ", env!("CARGO_PKG_VERSION"));
 

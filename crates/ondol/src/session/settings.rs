@@ -10,7 +10,7 @@
 //!   empty.
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use table::Setting;
 
 mod number;
@@ -143,6 +143,12 @@ impl Settings {
     /// case.
     pub fn get(&self, name: &'static str) -> &str {
         table::place(name).map_or("", |place| self.at(place))
+    }
+    /// The setting that each statement is planned by.
+    #[inline]
+    pub fn search_path(&self) -> &str {
+        static PLACE: LazyLock<usize> = LazyLock::new(|| table::place("search_path").unwrap_or(0));
+        self.at(*PLACE)
     }
     pub fn is_on(&self, name: &'static str) -> bool {
         self.get(name) == "on"

@@ -1,32 +1,38 @@
 //! The rows of the system's views (`ondol_sql::bind::system` has their columns).
 use crate::session::settings::Settings;
 use ondol_base::pool;
-use ondol_engine::{Connection, FunctionDef, IndexKind, Returns, TableDef};
+use ondol_engine::{Catalog, Connection, FunctionDef, IndexKind, Path, Returns, TableDef};
 use ondol_sql::code::Program;
-use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
 
 use ValueRef::{Bool, Int4, Int8, Text};
 
 /// What a function gives back, as CREATE FUNCTION says it.
-pub(crate) fn returns(of: &Returns) -> String {
+pub(crate) fn returns(catalog: &Catalog, path: &Path, of: &Returns) -> String {
+    let quote = crate::transfer::dump::quote;
     match of {
         Returns::Void => "void".into(),
-        Returns::Scalar { ty, set } => format!("{}{}", if *set { "SETOF " } else { "" }, ty),
+        Returns::Scalar { ty, set } => {
+            format!("{}{}", if *set { "SETOF " } else { "" }, catalog.shown_type(path, *ty))
+        }
         Returns::Rows { of: Some(table), set, .. } => {
-            format!("{}{}", if *set { "SETOF " } else { "" }, crate::transfer::dump::quote(table))
+            format!("{}{}", if *set { "SETOF " } else { "" }, catalog.shown(path, table))
         }
         Returns::Rows { of: None, columns, .. } => {
-            let columns: Vec<String> =
-                columns.iter().map(|(n, t)| format!("{} {}", crate::transfer::dump::quote(n), t)).collect();
+            let one = |(n, t): &(String, Type)| format!("{} {}", quote(n), catalog.shown_type(path, *t));
+            let columns: Vec<String> = columns.iter().map(one).collect();
             format!("TABLE({})", columns.join(", "))
         }
     }
 }
 
-pub(crate) fn arguments(f: &FunctionDef) -> String {
-    let one = |(name, ty): &(Option<String>, ondol_types::Type)| match name {
-        Some(n) => format!("{} {}", crate::transfer::dump::quote(n), ty),
-        None => ty.to_string(),
+pub(crate) fn arguments(catalog: &Catalog, path: &Path, f: &FunctionDef) -> String {
+    let one = |(name, ty): &(Option<String>, Type)| {
+        let ty = catalog.shown_type(path, *ty);
+        match name {
+            Some(n) => format!("{} {ty}", crate::transfer::dump::quote(n)),
+            None => ty,
+        }
     };
     f.args.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -57,7 +63,7 @@ pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
 }
 
 /// The stored byte code, readable.
-fn code(f: &FunctionDef, catalog: &ondol_engine::Catalog) -> String {
+fn code(f: &FunctionDef, catalog: &Catalog) -> String {
     match Program::decode(&f.code, catalog) {
         Ok(p) => ondol_sql::code::explain::byte_code(&p, None).join("\n"),
         Err(ondol_sql::code::Rejected::Stale) => {
@@ -74,11 +80,11 @@ pub(crate) fn rows(
     settings: Option<&Settings>,
     each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
 ) -> SqlResult<()> {
-    let catalog = connection.catalog();
+    let (catalog, path) = (connection.catalog(), Path::public());
     let database = connection.database();
     match view {
         "ondol_tables" => {
-            for t in catalog.tables.values() {
+            for t in catalog.tables() {
                 let bytes = t.store.rows.bytes() + t.store.strings.bytes();
                 each(&[
                     Int4(t.def.id as i32),
@@ -92,7 +98,7 @@ pub(crate) fn rows(
             }
         }
         "ondol_indexes" => {
-            for t in catalog.tables.values() {
+            for t in catalog.tables() {
                 for i in &t.indexes {
                     each(&[
                         Int4(i.def.id as i32),
@@ -113,8 +119,8 @@ pub(crate) fn rows(
                 each(&[
                     Int4(f.id as i32),
                     Text(&f.name),
-                    Text(&arguments(f)),
-                    Text(&returns(&f.returns)),
+                    Text(&arguments(&catalog, path, f)),
+                    Text(&returns(&catalog, path, &f.returns)),
                     Text(&f.body),
                     Text(&code(f, &catalog)),
                 ])?;

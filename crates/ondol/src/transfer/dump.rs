@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! BEGIN;                                  the dump restores whole or not at all
+//! CREATE SCHEMA ...;                      schemas first; all names are written with them
 //! CREATE TYPE ...;                        types before what has them
 //! CREATE TABLE ...;                       each table, its columns alone
 //! COPY ... FROM stdin; data \.            its rows
@@ -16,25 +17,37 @@
 //!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
-use ondol_engine::{CheckDef, ColumnDef, FunctionDef, IndexDef, Isolation, TableDef};
+use ondol_engine::name::{PUBLIC, USUAL_PATH};
+use ondol_engine::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexDef, Isolation, Name, Path, TableDef};
 pub use ondol_types::name::quote;
 use ondol_types::user::UserDef;
-use ondol_types::{SqlError, SqlResult};
+use ondol_types::{SqlError, SqlResult, Type};
 use std::io::Write;
 
 /// A column's type with its modifier, as SQL takes it.
-pub fn column_type(column: &ColumnDef) -> String {
-    column.domain.map_or_else(|| column.ty.to_string(), |d| d.name().to_string())
+pub fn column_type(catalog: &Catalog, path: &Path, column: &ColumnDef) -> String {
+    catalog.shown_type(path, column.domain.map_or(column.ty, Type::new))
 }
 
 /// What a registered query gives back, as CREATE FUNCTION says it.
-pub fn returns(of: &ondol_engine::Returns) -> String {
-    system::returns(of)
+pub fn returns(catalog: &Catalog, path: &Path, of: &ondol_engine::Returns) -> String {
+    system::returns(catalog, path, of)
 }
 
 /// A registered query's arguments, as CREATE FUNCTION says them.
-pub fn arguments(f: &FunctionDef) -> String {
-    system::arguments(f)
+pub fn arguments(catalog: &Catalog, path: &Path, f: &FunctionDef) -> String {
+    system::arguments(catalog, path, f)
+}
+
+/// The statement that makes a type.
+pub fn create_type(catalog: &Catalog, path: &Path, user: &UserDef) -> String {
+    let name = in_dump(catalog, &Name::new(user.schema, &*user.name));
+    user.create(&name, &user.base.map_or(String::new(), |b| catalog.shown_type(path, b)))
+}
+
+/// A name as a dump has it: bare in schema `public`, which stands in the dump's path alone.
+fn in_dump(catalog: &Catalog, name: &Name) -> String {
+    if name.schema == PUBLIC { quote(&name.name) } else { catalog.qualified(name) }
 }
 
 /// An index as `\d` shows it: `PRIMARY KEY, btree (a)`.
@@ -49,19 +62,20 @@ pub fn index_text(table: &TableDef, index: &IndexDef) -> String {
 }
 
 /// The statement that makes the table, without its indexes.
-pub fn create_table(table: &TableDef) -> String {
+pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
+    let (name, path) = (in_dump(catalog, &table.full_name()), Path::public());
     let columns: Vec<String> = table
         .columns
         .iter()
         .map(|c| {
             let default = c.default.as_ref().map_or(String::new(), |d| format!(" DEFAULT {d}"));
             let not_null = if c.not_null { " NOT NULL" } else { "" };
-            format!("    {} {}{default}{not_null}", quote(&c.name), column_type(c))
+            format!("    {} {}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
         })
         .collect();
     match columns.is_empty() {
-        true => format!("CREATE TABLE {} ();\n", quote(&table.name)),
-        false => format!("CREATE TABLE {} (\n{}\n);\n", quote(&table.name), columns.join(",\n")),
+        true => format!("CREATE TABLE {name} ();\n"),
+        false => format!("CREATE TABLE {name} (\n{}\n);\n", columns.join(",\n")),
     }
 }
 
@@ -73,14 +87,14 @@ pub fn check_text(check: &CheckDef) -> String {
 }
 
 /// The statement that adds a check.
-pub fn add_check(table: &TableDef, check: &CheckDef) -> String {
-    let (t, name) = (quote(&table.name), quote(&check.name));
+pub fn add_check(catalog: &Catalog, table: &TableDef, check: &CheckDef) -> String {
+    let (t, name) = (in_dump(catalog, &table.full_name()), quote(&check.name));
     format!("ALTER TABLE {t} ADD CONSTRAINT {name} {};\n", check_text(check))
 }
 
 /// The statements that make an index, with the constraint that it stands for.
-pub fn create_index(table: &TableDef, index: &IndexDef) -> String {
-    let (t, name) = (quote(&table.name), quote(&index.name));
+pub fn create_index(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
+    let (t, name) = (in_dump(catalog, &table.full_name()), quote(&index.name));
     let mut out = format!(
         "CREATE {}INDEX {name} ON {t} USING {} ({});\n",
         if index.unique { "UNIQUE " } else { "" },
@@ -95,7 +109,7 @@ pub fn create_index(table: &TableDef, index: &IndexDef) -> String {
 }
 
 /// The statement that registers the query.
-pub fn create_function(f: &FunctionDef) -> String {
+pub fn create_function(catalog: &Catalog, f: &FunctionDef) -> String {
     // A tag that the body does not hold.
     let mut tag = "$$".to_string();
     let mut n = 0;
@@ -108,10 +122,25 @@ pub fn create_function(f: &FunctionDef) -> String {
     let volatility = f.volatility.word().to_uppercase();
     format!(
         "CREATE FUNCTION {}({}) RETURNS {} LANGUAGE sql {volatility} AS {tag}{body}{tag};\n",
-        quote(&f.name),
-        system::arguments(f),
-        system::returns(&f.returns),
+        in_dump(catalog, &Name::new(f.schema, &*f.name)),
+        system::arguments(catalog, Path::public(), f),
+        system::returns(catalog, Path::public(), &f.returns),
     )
+}
+
+/// The statements that make the schemas; nothing where there are those only that are always there.
+fn create_schemas(catalog: &Catalog) -> String {
+    let mut out = String::new();
+    match catalog.schema_name(PUBLIC) {
+        "public" => {}
+        "" => out += "\nDROP SCHEMA public;\n",
+        name => out += &format!("\nALTER SCHEMA public RENAME TO {};\n", quote(name)),
+    }
+    let made = catalog.schemas.iter().filter(|(_, s)| !s.is_system() && s.number != PUBLIC);
+    for (name, _) in made {
+        out += &format!("\nCREATE SCHEMA {};\n", quote(name))
+    }
+    out
 }
 
 fn failed(e: std::io::Error) -> SqlError {
@@ -134,34 +163,55 @@ impl Session {
         self.query("SELECT 1", &[])?;
         let catalog = self.catalog();
         write!(out, "-- Ondol {} dump\n\nBEGIN;\n", env!("CARGO_PKG_VERSION")).map_err(failed)?;
+        let schemas = create_schemas(&catalog);
+        let base = match catalog.schema_name(PUBLIC) {
+            "" => "''".to_string(),
+            name => quote(name),
+        };
+        // Those who restore it have the usual path, which a schema of their name may stand in.
+        let is_usual = schemas.is_empty() && catalog.functions.values().all(|f| f.path == USUAL_PATH);
+        let mut path = if is_usual { USUAL_PATH } else { "" }.to_string();
+        let mut go_by = |out: &mut dyn Write, wanted: &str| {
+            if is_usual || path == wanted {
+                return Ok(());
+            }
+            path = wanted.to_string();
+            writeln!(out, "\nSET LOCAL search_path = {wanted};").map_err(failed)
+        };
+        write!(out, "{schemas}").map_err(failed)?;
+        go_by(out, &base)?;
         let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
         types.sort_by_key(|u| u.number);
         for user in types {
-            write!(out, "\n{}\n", user.create()).map_err(failed)?;
+            write!(out, "\n{}\n", create_type(&catalog, Path::public(), user)).map_err(failed)?;
         }
-        for table in catalog.tables.values() {
-            write!(out, "\n{}", create_table(&table.def)).map_err(failed)?;
+        for table in catalog.tables() {
+            write!(out, "\n{}", create_table(&catalog, &table.def)).map_err(failed)?;
             if !table.def.columns.is_empty() {
                 let columns: Vec<String> = table.def.columns.iter().map(|c| quote(&c.name)).collect();
-                let of = format!("{} ({})", quote(&table.def.name), columns.join(", "));
-                writeln!(out, "COPY {of} FROM stdin;").map_err(failed)?;
-                let rows = self.copy_out(&format!("COPY {of} TO STDOUT"), &mut *out, |_| {})?;
+                let (name, columns) = (table.def.full_name(), columns.join(", "));
+                let into = in_dump(&catalog, &name);
+                writeln!(out, "COPY {into} ({columns}) FROM stdin;").map_err(failed)?;
+                let from = format!("COPY {} ({columns}) TO STDOUT", catalog.qualified(&name));
+                let rows = self.copy_out(&from, &mut *out, |_| {})?;
                 writeln!(out, "\\.").map_err(failed)?;
                 progress(&table.def.name, rows);
             }
             for index in &table.def.indexes {
-                write!(out, "{}", create_index(&table.def, index)).map_err(failed)?;
+                write!(out, "{}", create_index(&catalog, &table.def, index)).map_err(failed)?;
             }
         }
         if !catalog.functions.is_empty() {
             writeln!(out, "\nSET LOCAL check_function_bodies = off;").map_err(failed)?;
         }
         for function in catalog.functions.values() {
-            write!(out, "{}", create_function(function)).map_err(failed)?;
+            go_by(out, &function.path)?;
+            write!(out, "{}", create_function(&catalog, function)).map_err(failed)?;
         }
-        for table in catalog.tables.values() {
+        go_by(out, &base)?;
+        for table in catalog.tables() {
             for check in &table.def.checks {
-                write!(out, "{}", add_check(&table.def, check)).map_err(failed)?;
+                write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;
             }
         }
         write!(out, "\nCOMMIT;\n").and_then(|()| out.flush()).map_err(failed)
@@ -179,20 +229,23 @@ mod tests {
     fn a_body_never_holds_its_own_quotes() {
         let mut f = FunctionDef {
             id: 1,
+            schema: PUBLIC,
             name: "f".into(),
+            path: USUAL_PATH.into(),
             args: vec![(Some("a".into()), Type::INT4)],
             returns: Returns::Void,
             body: "SELECT $$x$$".into(),
             code: Vec::new(),
             volatility: Volatility::Volatile,
         };
-        let text = create_function(&f);
+        let catalog = Catalog::default();
+        let text = create_function(&catalog, &f);
         assert_eq!(
             text,
             "CREATE FUNCTION f(a integer) RETURNS void LANGUAGE sql VOLATILE AS $f1$SELECT $$x$$$f1$;\n"
                 .replace("$$$f1$", "$$\n$f1$")
         );
         f.body = "SELECT  2".into();
-        assert!(create_function(&f).contains("$$SELECT  2$$"));
+        assert!(create_function(&catalog, &f).contains("$$SELECT  2$$"));
     }
 }

@@ -144,7 +144,7 @@ pub fn check(held: &Held) -> Checked {
     let indexes = match held.open_engine() {
         Ok(db) => {
             let mut found = Vec::new();
-            for table in db.catalog().tables.values() {
+            for table in db.catalog().tables() {
                 if let Err(e) = check_table(&mut db.connect(), table, &mut found, &mut problems) {
                     problems.push(format!("table {}: {e}", table.def.name));
                 }

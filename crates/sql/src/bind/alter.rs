@@ -6,16 +6,15 @@
 use super::ddl::{Key, check_column_name, check_columns, key_columns, upper_words};
 use super::dml::default_of;
 use super::domain::default_text;
-use super::tree::{kind, need, refuse, relation_name, unexpected};
+use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, check, coerce};
 use crate::bound::{AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, Statement};
-use crate::parse::expression_text;
 use crate::parse::tree::{
     self, AlterTableCmd, AlterTableType, ConstrType, Constraint, ObjectType, RangeVar, RenameStmt,
     node::Node as Kind,
 };
-use ondol_engine::{IndexKind, TableDef};
+use ondol_engine::{IndexKind, Name, Relation, TableDef};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
@@ -93,7 +92,7 @@ fn as_it_is(def: &TableDef) -> Vec<AlteredColumn> {
 impl<'a> Binder<'a> {
     pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
         refuse(s.objtype() != ObjectType::ObjectTable, "ALTER of something else than a table")?;
-        let relation = relation_name(&s.relation)?;
+        let relation = s.relation.as_ref().ok_or_else(|| unexpected("ALTER TABLE"))?;
         let mut actions = Vec::with_capacity(s.cmds.len());
         for node in &s.cmds {
             let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected("ALTER TABLE")) };
@@ -120,7 +119,8 @@ impl<'a> Binder<'a> {
         if let Some(skipped) = self.skipped(relation, s.missing_ok, "ALTER TABLE") {
             return Ok(skipped);
         }
-        if self.catalog.indexes.contains_key(&relation.relname) {
+        self.relation_name(&s.relation)?;
+        if let Some((_, Relation::Index { .. })) = self.relation_of(relation) {
             let action = actions.first().map_or(String::new(), |c| action_name(c));
             let name = &relation.relname;
             let message = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
@@ -142,7 +142,7 @@ impl<'a> Binder<'a> {
         let keys = self.new_keys(&table.def, &altered)?;
         let def = (altered.def != table.def).then_some(altered.def);
         Ok(Statement::AlterTable(AlterTable {
-            table: table.def.name.clone(),
+            table: table.def.full_name(),
             def,
             columns: altered.columns,
             keys,
@@ -152,9 +152,14 @@ impl<'a> Binder<'a> {
     }
 
     /// What is done where the table is not there and need not be.
-    fn skipped(&self, relation: &RangeVar, missing_ok: bool, tag: &'static str) -> Option<Statement> {
+    pub(super) fn skipped(
+        &self,
+        relation: &RangeVar,
+        missing_ok: bool,
+        tag: &'static str,
+    ) -> Option<Statement> {
         let name = &relation.relname;
-        let is_there = self.catalog.table(name).is_some() || self.catalog.indexes.contains_key(name);
+        let is_there = self.relation_of(relation).is_some();
         let notice = format!("relation \"{name}\" does not exist, skipping");
         (missing_ok && !is_there).then_some(Statement::Nothing { tag, notice })
     }
@@ -171,7 +176,7 @@ impl<'a> Binder<'a> {
                         let is_null = matches!(bound.kind, ExprKind::Const(Value::Null));
                         // NULL is none, unless the column's domain has one.
                         let is_none = is_null && def.columns[n].domain.is_none();
-                        if is_none { None } else { Some(expression_text(value)?) }
+                        if is_none { None } else { Some(self.default_text(value, &def.columns[n])?) }
                     }
                 }
             }
@@ -295,7 +300,7 @@ impl<'a> Binder<'a> {
         let def = &mut altered.def;
         let n = column_of(def, &c.name)?;
         let name = new.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
-        let ty = any_type(self.catalog, name).map_err(placeless)?;
+        let ty = any_type(self.names(), name).map_err(placeless)?;
         let (declared, ty) = (ty, ty.base());
         let old = def.columns[n].clone();
         if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
@@ -319,7 +324,8 @@ impl<'a> Binder<'a> {
                     let error = wrong(sqlstate::DATATYPE_MISMATCH, message);
                     return Err(error.hint("You might need to add an explicit cast."));
                 }
-                Some(expression_text(node)?)
+                let old = &altered.old;
+                Some(self.kept_text(node, &|b, node| b.transform(old, node).map(drop))?)
             }
         };
         if given.is_none() && !coerce::can_coerce(old.ty.id, ty.id, CastContext::Assignment) {
@@ -413,7 +419,7 @@ impl<'a> Binder<'a> {
                     Err(wrong(sqlstate::DUPLICATE_TABLE, message))
                 }
                 false if gone(name) => Ok(()),
-                false => self.no_such_relation(name),
+                false => self.no_such_relation(&Name::new(def.schema, name)),
             };
             let given = (!k.conname.is_empty()).then(|| k.conname.clone());
             if !k.indexname.is_empty() {
@@ -443,7 +449,7 @@ impl<'a> Binder<'a> {
                         true => (String::new(), "pkey"),
                         false => (key.columns.join("_"), "key"),
                     };
-                    self.choose_name(&def.name, &middle, label, &taken)
+                    self.choose_name(&def.full_name(), &middle, label, &taken)
                 }
             };
             let index = NewIndex {
@@ -472,10 +478,11 @@ impl<'a> Binder<'a> {
         if !is_ours {
             return Ok(None);
         }
-        let relation = relation_name(&s.relation)?;
+        let relation = s.relation.as_ref().ok_or_else(|| unexpected("RENAME"))?;
         if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
             return Ok(Some(skipped));
         }
+        self.relation_name(&s.relation)?;
         let (from, to) = (s.subname.as_str(), s.newname.as_str());
         if matches!(what, ObjectType::ObjectTable | ObjectType::ObjectIndex) {
             return self.rename_relation(relation, to, tag).map(Some);
@@ -495,10 +502,10 @@ impl<'a> Binder<'a> {
         tag: &'static str,
     ) -> SqlResult<Statement> {
         let name = &relation.relname;
-        if let Some(of) = self.catalog.indexes.get(name)
-            && let Some(table) = self.catalog.table(of)
+        if let Some((index, Relation::Index { table })) = self.relation_of(relation)
+            && let Some(table) = self.catalog.table(table)
         {
-            self.no_such_relation(to)?;
+            self.no_such_relation(&Name::new(index.schema, to))?;
             if table.def.is_constraint(name) {
                 free_constraint(&table.def, to)?
             }
@@ -506,8 +513,9 @@ impl<'a> Binder<'a> {
             return Ok(renamed(&table.def, def, tag));
         }
         let table = self.table(relation).map_err(placeless)?;
-        self.no_such_relation(to)?;
-        if user_type(self.catalog, to).is_some() {
+        let place = Name::new(table.def.schema, to);
+        self.no_such_relation(&place)?;
+        if user_type(self.catalog, &place).is_some() {
             let message = format!("type \"{to}\" already exists");
             return Err(wrong(sqlstate::DUPLICATE_OBJECT, message));
         }
@@ -548,7 +556,7 @@ impl<'a> Binder<'a> {
             return Err(wrong(sqlstate::UNDEFINED_OBJECT, message));
         }
         // The constraint's index has its name.
-        self.no_such_relation(to)?;
+        self.no_such_relation(&Name::new(old.schema, to))?;
         free_constraint(old, to)?;
         Ok(rename_index(old, from, to))
     }
@@ -568,9 +576,9 @@ fn rename_index(old: &TableDef, from: &str, to: &str) -> TableDef {
     def
 }
 
-fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> Statement {
+pub(super) fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> Statement {
     let columns = as_it_is(&def);
     let def = (def != *old).then_some(def);
-    let (table, keys, validate) = (old.name.clone(), Vec::new(), Vec::new());
+    let (table, keys, validate) = (old.full_name(), Vec::new(), Vec::new());
     Statement::AlterTable(AlterTable { table, def, columns, keys, validate, tag })
 }

@@ -4,14 +4,16 @@
 //! they use none), and is evaluated there; its arguments are kept as seen from that query.
 
 use super::coerce::{self, can_coerce};
+use super::names::Called;
 use super::scope::{Clause, Level};
-use super::tree::{at, check_schema, kind, place, refuse_at, strings, unexpected};
+use super::tree::{at, kind, place, refuse_at, unexpected};
 use super::{Binder, constant, group, name_of};
 use crate::bound::{
     Aggregate, Expr, ExprKind, From, Increment, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut,
 };
 use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
-use ondol_engine::{FunctionDef, Returns};
+use ondol_engine::name::PG_CATALOG;
+use ondol_engine::{FunctionDef, Name, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::{ANY, Volatility};
 use ondol_types::resolve::{self, polymorphic::concrete};
@@ -26,26 +28,14 @@ pub struct RegisteredCall {
 }
 
 impl<'a> Binder<'a> {
-    /// The name of a function (`f`, `public.f` or `pg_catalog.f`), and whether it may be a registered query.
-    pub(super) fn function_name(&self, nodes: &'a [Node], location: i32) -> SqlResult<(&'a str, bool)> {
-        match strings(nodes)?[..] {
-            [name] => Ok((name, self.catalog.functions_named(name).next().is_some())),
-            ["pg_catalog", name] => Ok((name, false)),
-            [schema, name] => {
-                check_schema("", schema, location)?;
-                Ok((name, self.catalog.functions_named(name).next().is_some()))
-            }
-            _ => Err(at(SqlError::unsupported("a database name before a function"), location)),
-        }
-    }
-
     pub(super) fn func_call(&mut self, c: &'a FuncCall) -> SqlResult<Expr> {
         let location = c.location;
-        let (name, registered) = self.function_name(&c.funcname, location)?;
+        let called = self.function_name(&c.funcname, location)?;
+        let (name, registered) = (called.name, called.registered);
         refuse_at(c.over.is_some(), "a window function", location)?;
         refuse_at(c.agg_within_group, "WITHIN GROUP", location)?;
         refuse_at(c.func_variadic, "VARIADIC", location)?;
-        if agg::is_aggregate(name) {
+        if agg::is_aggregate(name) && called.may_be_builtin() {
             return self.aggregate(name, c);
         }
         let not_aggregate = |what: &str| {
@@ -54,7 +44,7 @@ impl<'a> Binder<'a> {
         };
         let like_aggregate =
             c.agg_star || c.agg_distinct || c.agg_filter.is_some() || !c.agg_order.is_empty();
-        if like_aggregate && !registered {
+        if like_aggregate && !registered && called.may_be_builtin() {
             // What is missing may be an aggregate.
             let args = self.operands(&c.args)?;
             let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
@@ -78,17 +68,53 @@ impl<'a> Binder<'a> {
                 // A function of PostgreSQL's comes first where it fits.
                 let args = self.operands(&c.args)?;
                 let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
-                if let Ok(def) = resolve::resolve_function(name, &types) {
+                if called.may_be_builtin()
+                    && !self.comes_before(called, &types)
+                    && let Ok(def) = resolve::resolve_function(name, &types)
+                {
                     return self.call(def, args, place(location));
                 }
-                let call = self.registered(name, args, &[], location)?;
+                let call = self.registered(called, args, &[], location)?;
                 return self.registered_scalar(call, location);
             }
-            let call = self.registered_call(name, &c.args, location)?;
+            let call = self.registered_call(called, &c.args, location)?;
             return self.registered_scalar(call, location);
         }
         let args = self.operands(&c.args)?;
+        if !called.may_be_builtin() {
+            return self.in_disguise(called, args, location);
+        }
         self.builtin(name, args, location)
+    }
+
+    /// Whether a user's function of exactly these arguments stands before PostgreSQL's own in the path.
+    fn comes_before(&self, called: Called<'_>, types: &[TypeId]) -> bool {
+        let mut before = self.path.schemas.iter().take_while(|s| **s != PG_CATALOG);
+        called.schema.is_none()
+            && before.any(|s| {
+                let named = self.functions(Some(*s), called.name);
+                named.iter().any(|f| f.arg_types().eq(types.iter().copied()))
+            })
+    }
+
+    /// `schema.type(value)`, or the error of a function that is not there.
+    fn in_disguise(&mut self, called: Called<'_>, mut args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
+        let ty = called.schema.and_then(|s| self.catalog.ty(Name::new(s, called.name)));
+        if let ([arg], Some(to)) = (&args[..], ty)
+            && coerce::can_coerce(arg.ty.id, to, CastContext::Explicit)
+            && let Some(arg) = args.pop()
+        {
+            return self.cast(arg, Type::new(to), true);
+        }
+        self.registered(called, args, &[], location)
+            .map(|_| unexpected("a function that is not there"))
+            .and_then(Err)
+    }
+
+    /// The schema in which things are made now, as a constant; NULL where there is none.
+    pub(super) fn current_schema(&self, location: i32) -> Expr {
+        let name = self.path.makes_in.map(|s| self.catalog.schema_name(s).to_string());
+        constant(name.map_or(Value::Null, Value::Text), Type::TEXT, place(location))
     }
 
     /// A function of PostgreSQL's.
@@ -97,7 +123,12 @@ impl<'a> Binder<'a> {
             return self.set_call(name, args, location);
         }
         if name == "current_schema" && args.is_empty() {
-            return Ok(constant(Value::Text("public".into()), Type::TEXT, place(location)));
+            return Ok(self.current_schema(location));
+        }
+        if name == "current_schemas"
+            && let [Expr { kind: ExprKind::Const(Value::Bool(implied)), .. }] = args[..]
+        {
+            return self.current_schemas(implied, location);
         }
         let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
         match resolve::resolve_function(name, &types) {
@@ -107,10 +138,9 @@ impl<'a> Binder<'a> {
                 if let [from] = types[..]
                     && let Some(to) = resolve::cast_by_function_name(name, from).or_else(|| {
                         self.catalog
-                            .types
-                            .get(name)
-                            .copied()
+                            .find_type(self.path, name)
                             .filter(|to| coerce::can_coerce(from, *to, CastContext::Explicit))
+                            .inspect(|to| self.names().note(location, to.user().map_or(0, |u| u.schema)))
                     })
                     && let Some(arg) = args.pop()
                 {
@@ -244,7 +274,7 @@ impl<'a> Binder<'a> {
     /// A call of a registered query, arguments by place or by name.
     pub(super) fn registered_call(
         &mut self,
-        name: &'a str,
+        called: Called<'a>,
         args: &'a [Node],
         location: i32,
     ) -> SqlResult<RegisteredCall> {
@@ -269,14 +299,14 @@ impl<'a> Binder<'a> {
                 }
             }
         }
-        self.registered(name, exprs, &names, location)
+        self.registered(called, exprs, &names, location)
     }
 
     /// Chooses among the registered queries of a name: all types exact, else the one most of them are exact
     /// for.
     fn registered(
         &mut self,
-        name: &str,
+        called: Called<'_>,
         args: Vec<Expr>,
         names: &[Option<&str>],
         location: i32,
@@ -301,7 +331,8 @@ impl<'a> Binder<'a> {
             }
             Some(places)
         };
-        let mut fitting: Vec<Candidate> = (self.catalog.functions_named(name))
+        let name = called.written();
+        let mut fitting: Vec<Candidate> = (self.functions(called.schema, called.name).into_iter())
             .filter_map(|f| {
                 let places = fit(f)?;
                 let types = places.iter().map(|p| f.args[*p].1.base().id).collect();
@@ -337,6 +368,9 @@ impl<'a> Binder<'a> {
                 );
             }
         };
+        if called.schema.is_none() {
+            self.names().note(location, function.schema)
+        }
         let mut ordered: Vec<(usize, Expr)> = Vec::with_capacity(args.len());
         for (arg, place) in args.into_iter().zip(places) {
             let to = Type::new(function.args[place].1.id);

@@ -4,12 +4,12 @@
 //! it is, and a column's new name is put where the old one stood.
 use super::Binder;
 use super::scope::{Clause, Item, ItemColumns};
-use super::tree::{at, at_expr, kind, need, refuse_at};
+use super::tree::{at, at_expr, need, refuse_at};
 use crate::bound::{Expr, ExprKind, Rel, RelEntry, RowCheck, walk_expr, walk_expr_mut};
 use crate::parse::lexer::{Token, TokenKind, Tokens};
-use crate::parse::tree::{Constraint, Node, node::Node as Kind};
-use crate::parse::{expression_text, parse};
-use ondol_engine::{Catalog, CheckDef, ColumnDef, Table, TableDef};
+use crate::parse::parse;
+use crate::parse::tree::{Constraint, Node};
+use ondol_engine::{Catalog, CheckDef, ColumnDef, Name, Table, TableDef};
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
 use ondol_types::ty::Category;
@@ -34,15 +34,12 @@ fn columns_of(e: &Expr) -> Vec<(u16, u32)> {
 }
 
 /// Binds the text of a check over the columns, which are those of relation 0. Places are in the text.
-fn bind_text(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str) -> SqlResult<Expr> {
+fn bind_text(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str) -> SqlResult<Expr> {
     let sql = format!("{HEAD}{text}");
     let raws = parse(&sql)?;
     let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
-    let [raw] = raws.as_slice() else { return Err(bad()) };
-    let Kind::SelectStmt(select) = &raw.node else { return Err(bad()) };
-    let [target] = select.target_list.as_slice() else { return Err(bad()) };
-    let Kind::ResTarget(target) = kind(target)? else { return Err(bad()) };
-    let bound = Binder::new(catalog, &sql, &[]).row_condition(table, columns, need(&target.val)?);
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let bound = Binder::new(catalog, &sql, &[]).row_condition(table, columns, target);
     let mut e = bound.map_err(|mut e| {
         // Its place is in the check's text, not in the statement's.
         e.0.position = None;
@@ -57,7 +54,7 @@ fn bind_text(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str) 
 
 /// The condition of a check of a table.
 pub fn bind_check(catalog: &Catalog, def: &TableDef, check: &CheckDef) -> SqlResult<Expr> {
-    let mut e = bind_text(catalog, &def.name, &def.columns, &check.text)?;
+    let mut e = bind_text(catalog, &def.full_name(), &def.columns, &check.text)?;
     walk_expr_mut(&mut e, 0, &mut |e, _| {
         e.at = u32::MAX;
         true
@@ -69,7 +66,7 @@ pub fn bind_check(catalog: &Catalog, def: &TableDef, check: &CheckDef) -> SqlRes
 /// all of them stand.
 fn with_names(
     catalog: &Catalog,
-    table: &str,
+    table: &Name,
     columns: &[ColumnDef],
     text: &str,
     name: &dyn Fn(u16) -> String,
@@ -104,7 +101,7 @@ fn with_names(
 }
 
 /// What a check names, in the order in which it does.
-fn columns_in(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str) -> SqlResult<Vec<u16>> {
+fn columns_in(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str) -> SqlResult<Vec<u16>> {
     Ok(columns_of(&bind_text(catalog, table, columns, text)?).into_iter().map(|c| c.0).collect())
 }
 
@@ -115,7 +112,7 @@ pub fn has_literal(text: &str) -> bool {
 
 /// Whether a check of the table names the column.
 pub fn names(catalog: &Catalog, def: &TableDef, check: &CheckDef, column: usize) -> SqlResult<bool> {
-    let named = columns_in(catalog, &def.name, &def.columns, &check.text)?;
+    let named = columns_in(catalog, &def.full_name(), &def.columns, &check.text)?;
     Ok(named.iter().any(|c| usize::from(*c) == column))
 }
 
@@ -127,9 +124,9 @@ pub fn renamed(catalog: &Catalog, old: &TableDef, now: &TableDef, check: &CheckD
         SqlError::unsupported(what).detail(format!("Its condition is {}.", check.text))
     };
     let name = |c: u16| now.columns.get(usize::from(c)).map_or(String::new(), |c| c.name.clone());
-    let text = with_names(catalog, &old.name, &old.columns, &check.text, &name)?.ok_or_else(lost)?;
-    let before = columns_in(catalog, &old.name, &old.columns, &check.text)?;
-    match columns_in(catalog, &now.name, &now.columns, &text) {
+    let text = with_names(catalog, &old.full_name(), &old.columns, &check.text, &name)?.ok_or_else(lost)?;
+    let before = columns_in(catalog, &old.full_name(), &old.columns, &check.text)?;
+    match columns_in(catalog, &now.full_name(), &now.columns, &text) {
         Ok(after) if after == before => Ok(text),
         _ => Err(lost()),
     }
@@ -201,20 +198,25 @@ pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr,
 
 impl<'a> Binder<'a> {
     /// A condition over the columns of a row.
-    fn row_condition(&mut self, table: &str, columns: &[ColumnDef], node: &'a Node) -> SqlResult<Expr> {
+    fn row_condition(&mut self, table: &Name, columns: &[ColumnDef], node: &'a Node) -> SqlResult<Expr> {
         self.row_expr(table, columns, Clause::Check, "check constraint", node, |b, e| b.condition(e, "CHECK"))
     }
 
     /// What USING says of a column's new values, over the columns of a row.
     pub(super) fn transform(&mut self, def: &TableDef, node: &'a Node) -> SqlResult<Expr> {
-        self.row_expr(&def.name, &def.columns, Clause::Transform, "transform expression", node, |b, e| {
-            b.settle(e)
-        })
+        self.row_expr(
+            &def.full_name(),
+            &def.columns,
+            Clause::Transform,
+            "transform expression",
+            node,
+            |b, e| b.settle(e),
+        )
     }
 
     fn row_expr(
         &mut self,
-        table: &str,
+        table: &Name,
         columns: &[ColumnDef],
         clause: Clause,
         what: &str,
@@ -226,12 +228,12 @@ impl<'a> Binder<'a> {
             let level = b.level();
             level.rels = vec![RelEntry {
                 rel: Rel::Values(Vec::new()),
-                alias: table.to_string(),
+                alias: table.name.clone(),
                 columns: columns.iter().map(|c| (c.name.clone(), c.ty)).collect(),
             }];
             level.items = vec![Item {
-                name: table.to_string(),
-                own_name: true,
+                name: table.name.clone(),
+                own: Some(table.clone()),
                 columns: ItemColumns::Rel(0),
                 by_name: true,
                 by_column: true,
@@ -256,15 +258,17 @@ impl<'a> Binder<'a> {
         refuse_at(k.deferrable || k.initdeferred, "a DEFERRABLE constraint", here)?;
         refuse_at(!k.is_enforced, "NOT ENFORCED", here)?;
         let node = need(&k.raw_expr)?;
-        let condition = self.row_condition(&others.name, &others.columns, node)?;
+        let table = others.full_name();
+        let condition = self.row_condition(&table, &others.columns, node)?;
         let mut named: Vec<u16> = columns_of(&condition).into_iter().map(|c| c.0).collect();
         named.sort_unstable();
         named.dedup();
-        let written = expression_text(node)?;
+        let written =
+            self.kept_text(node, &|b, node| b.row_condition(&table, &others.columns, node).map(drop))?;
         let own = |c: u16| others.columns[usize::from(c)].name.clone();
-        let text = with_names(self.catalog, &others.name, &others.columns, &written, &own)?;
+        let text = with_names(self.catalog, &table, &others.columns, &written, &own)?;
         let same = |text: &String| {
-            let columns = |t: &str| columns_in(self.catalog, &others.name, &others.columns, t);
+            let columns = |t: &str| columns_in(self.catalog, &table, &others.columns, t);
             columns(text).is_ok_and(|now| columns(&written).is_ok_and(|before| now == before))
         };
         // Nothing stands where it cannot be found, but what names no column.
@@ -293,8 +297,13 @@ impl<'a> Binder<'a> {
 
     /// A name like `t_a_check` that no constraint has.
     fn check_name(&self, others: &TableDef, column: &str) -> String {
-        let tables = self.catalog.tables.values().map(|t| &t.def).filter(|d| d.name != others.name);
-        let domains = self.catalog.types.values().filter_map(|t| super::domain::domain_of(*t));
+        let tables = (self.catalog.tables().map(|t| &t.def))
+            .filter(|d| d.schema == others.schema && d.name != others.name);
+        let domains = self
+            .catalog
+            .types
+            .values()
+            .filter_map(|t| super::domain::domain_of(*t).filter(|d| d.schema == others.schema));
         let taken: BTreeSet<&str> = (tables.chain([others]))
             .flat_map(|d| {
                 let keys = d.indexes.iter().filter(|i| i.constraint).map(|i| i.name.as_str());

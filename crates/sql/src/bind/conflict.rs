@@ -53,7 +53,7 @@ impl<'a> Binder<'a> {
     /// The row that was proposed, as a relation of the level.
     pub(super) fn excluded(&mut self, table: &Arc<Table>) -> SqlResult<Vec<Item>> {
         let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-        Ok(self.add(Rel::Table(table.clone()), columns, EXCLUDED, false, None, -1)?.1)
+        Ok(self.add(Rel::Table(table.clone()), columns, EXCLUDED, None, None, -1)?.1)
     }
 
     fn conflict_update(

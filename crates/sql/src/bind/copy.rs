@@ -1,7 +1,7 @@
 //! COPY: what is copied where, and in which format.
 
 use super::dml::{default_of, target_column};
-use super::tree::{at, kind, option_bool, option_text, options, refuse, relation_name, string, unexpected};
+use super::tree::{at, kind, option_bool, option_text, options, refuse, string, unexpected};
 use super::{Binder, accepted, coerce};
 use crate::bound::{
     Copy, CopyEnd, CopyFormat, CopyOptions, From, Query, Rel, RelEntry, Statement, TableRef, Target,
@@ -30,7 +30,7 @@ impl<'a> Binder<'a> {
             let query = self.settled_select(q)?;
             return Ok(Statement::Copy(Copy::To { query, end, format }));
         }
-        let relation = relation_name(&s.relation)?;
+        let relation = self.relation_name(&s.relation)?;
         let table = self.table(relation)?;
         let mut columns: Vec<u16> = Vec::with_capacity(s.attlist.len());
         for node in &s.attlist {

@@ -4,19 +4,17 @@
 //! With IF [NOT] EXISTS it is left to then, and so is the notice.
 
 use super::accepted::{self, is_index_storage, is_table_storage};
-use super::tree::{
-    at, kind, need, options, plain_name, refuse, refuse_at, relation_name, string, strings, unexpected,
-    variant,
-};
+use super::names::{no_schema, parts};
+use super::tree::{at, kind, need, options, refuse, refuse_at, string, strings, unexpected, variant};
 use super::types::{any_type, user_type};
 use super::{Binder, system};
-use crate::bound::{ExprKind, NewIndex, Statement};
-use crate::parse::expression_text;
+use crate::bound::{Dropped, ExprKind, NewIndex, Statement};
 use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
     SortByNulls, node::Node as Kind,
 };
-use ondol_engine::{CheckDef, ColumnDef, IndexColumn, IndexKind, TableDef};
+use ondol_engine::name::{PUBLIC, is_system};
+use ondol_engine::{CheckDef, ColumnDef, IndexColumn, IndexKind, Name, Relation, TableDef};
 use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
 
 /// Bytes in a name.
@@ -60,15 +58,16 @@ impl<'a> Binder<'a> {
         let on_commit = s.oncommit();
         refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
         refuse(!matches!(s.access_method.as_str(), "" | "heap"), "a table access method")?;
-        let relation = relation_name(&s.relation)?;
+        let relation = s.relation.as_ref().ok_or_else(|| unexpected("CREATE TABLE"))?;
         refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
         refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
+        let place = self.new_relation(&s.relation)?;
         self.storage(&s.options, is_table_storage, accepted::TABLE_STORAGE)?;
         self.tablespace(&s.tablespacename)?;
-        let name = &relation.relname;
+        let name = &place.name;
         if !s.if_not_exists {
-            self.no_such_relation(name)?;
-            self.no_such_type(name)?;
+            self.no_such_relation(&place)?;
+            self.no_such_type(&place)?;
         }
         let mut columns: Vec<ColumnDef> = Vec::new();
         let mut keys: Vec<Key<'a>> = Vec::new();
@@ -90,15 +89,15 @@ impl<'a> Binder<'a> {
             }
         }
         check_columns(columns.len())?;
-        let checks = self.new_checks(name, &columns, conditions)?;
-        let constraints = self.keys(name, &mut columns, keys)?;
+        let checks = self.new_checks(&place, &columns, conditions)?;
+        let constraints = self.keys(&place, &mut columns, keys)?;
         let twice = |i: &&NewIndex| checks.iter().find(|c| Some(&c.name) == i.name.as_ref());
         if let Some(c) = constraints.iter().find_map(|i| twice(&i)) {
             let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
         Ok(Statement::CreateTable {
-            name: name.clone(),
+            name: place,
             columns,
             constraints,
             checks,
@@ -112,15 +111,15 @@ impl<'a> Binder<'a> {
         let on_commit = into.on_commit();
         refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
         refuse(!matches!(into.access_method.as_str(), "" | "heap"), "a table access method")?;
-        let relation = relation_name(&into.rel)?;
+        let relation = into.rel.as_ref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
         refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
         refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
+        let place = self.new_relation(&into.rel)?;
         self.storage(&into.options, is_table_storage, accepted::TABLE_STORAGE)?;
         self.tablespace(&into.table_space_name)?;
-        let name = &relation.relname;
         if !s.if_not_exists {
-            self.no_such_relation(name)?;
-            self.no_such_type(name)?;
+            self.no_such_relation(&place)?;
+            self.no_such_type(&place)?;
         }
         let Kind::SelectStmt(select) = kind(need(&s.query)?)? else {
             return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
@@ -153,7 +152,7 @@ impl<'a> Binder<'a> {
         }
         check_columns(columns.len())?;
         Ok(Statement::CreateTableAs {
-            name: name.clone(),
+            name: place,
             columns,
             query,
             with_data: !into.skip_data,
@@ -161,23 +160,21 @@ impl<'a> Binder<'a> {
         })
     }
 
-    pub(super) fn no_such_relation(&self, name: &str) -> SqlResult<()> {
-        if self.catalog.table(name).is_some()
-            || self.catalog.indexes.contains_key(name)
-            || system::view(name).is_some()
-        {
-            let message = format!("relation \"{name}\" already exists");
+    pub(super) fn no_such_relation(&self, name: &Name) -> SqlResult<()> {
+        let is_view = name.schema == PUBLIC && system::view(&name.name).is_some();
+        if self.catalog.relations.contains_key(name) || is_view {
+            let message = format!("relation \"{}\" already exists", name.name);
             return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
         }
         Ok(())
     }
 
     /// A table's rows have a type of its name.
-    fn no_such_type(&self, name: &str) -> SqlResult<()> {
+    fn no_such_type(&self, name: &Name) -> SqlResult<()> {
         if user_type(self.catalog, name).is_none() {
             return Ok(());
         }
-        let message = format!("type \"{name}\" already exists");
+        let message = format!("type \"{}\" already exists", name.name);
         Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message).hint(
             "A relation has an associated type of the same name, so you must use a name that doesn't conflict \
              with any existing type.",
@@ -223,13 +220,13 @@ impl<'a> Binder<'a> {
     /// The checks of a new table.
     fn new_checks(
         &mut self,
-        name: &str,
+        name: &Name,
         columns: &[ColumnDef],
         conditions: Vec<&'a Constraint>,
     ) -> SqlResult<Vec<CheckDef>> {
-        let name = name.to_string();
+        let Name { schema, name } = name.clone();
         let (columns, indexes, checks) = (columns.to_vec(), Vec::new(), Vec::new());
-        let mut def = TableDef { id: 0, name, columns, indexes, checks };
+        let mut def = TableDef { id: 0, schema, name, columns, indexes, checks };
         for k in conditions {
             if def.is_constraint(&k.conname) {
                 let message = format!("check constraint \"{}\" already exists", k.conname);
@@ -258,7 +255,7 @@ impl<'a> Binder<'a> {
         refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
         check_column_name(&c.colname).map_err(|e| at(e, here))?;
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
-        let declared = any_type(self.catalog, name)?;
+        let declared = any_type(self.names(), name)?;
         let ty = declared.base();
         let domain = (ty != declared).then_some(declared.id);
         if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
@@ -298,7 +295,7 @@ impl<'a> Binder<'a> {
                     }
                     let value = need(&k.raw_expr)?;
                     self.default_value(value, &column)?;
-                    column.default = Some(expression_text(value)?);
+                    column.default = Some(self.default_text(value, &column)?);
                 }
                 ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
                     let mut key = self.table_key(k)?;
@@ -338,10 +335,11 @@ impl<'a> Binder<'a> {
     /// The indexes of a new table's keys, named; a primary key's columns become NOT NULL.
     fn keys(
         &mut self,
-        table: &str,
+        place: &Name,
         columns: &mut [ColumnDef],
         mut keys: Vec<Key<'a>>,
     ) -> SqlResult<Vec<NewIndex>> {
+        let table = &place.name;
         // The primary key comes first.
         keys.sort_by_key(|k| !k.primary);
         let mut indexes: Vec<NewIndex> = Vec::new();
@@ -365,7 +363,7 @@ impl<'a> Binder<'a> {
                 continue;
             }
             if !given.is_empty() {
-                self.check_new_name(given, table, &indexes)?;
+                self.check_new_name(given, place, &indexes)?;
             }
             let name = (!given.is_empty()).then(|| given.clone());
             // Whether it has a name of its own is kept in `constraint` until all are known.
@@ -384,11 +382,11 @@ impl<'a> Binder<'a> {
             if indexes[i].name.is_none() {
                 let names: Vec<&str> =
                     indexes[i].columns.iter().map(|c| columns[c.column].name.as_str()).collect();
-                let taken = |n: &str| n == table || indexes.iter().any(|o| o.name.as_deref() == Some(n));
+                let taken = |n: &str| n == *table || indexes.iter().any(|o| o.name.as_deref() == Some(n));
                 let name = if indexes[i].primary {
-                    self.choose_name(table, "", "pkey", &taken)
+                    self.choose_name(place, "", "pkey", &taken)
                 } else {
-                    self.choose_name(table, &names.join("_"), "key", &taken)
+                    self.choose_name(place, &names.join("_"), "key", &taken)
                 };
                 indexes[i].name = Some(name);
             }
@@ -396,9 +394,9 @@ impl<'a> Binder<'a> {
         Ok(indexes)
     }
 
-    fn check_new_name(&self, name: &str, table: &str, others: &[NewIndex]) -> SqlResult<()> {
-        self.no_such_relation(name)?;
-        if name == table || others.iter().any(|o| o.name.as_deref() == Some(name)) {
+    fn check_new_name(&self, name: &str, table: &Name, others: &[NewIndex]) -> SqlResult<()> {
+        self.no_such_relation(&Name::new(table.schema, name))?;
+        if name == table.name || others.iter().any(|o| o.name.as_deref() == Some(name)) {
             let message = format!("relation \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
         }
@@ -408,7 +406,7 @@ impl<'a> Binder<'a> {
     /// A name like `t_a_b_key`, with a number behind it if it is taken.
     pub(super) fn choose_name(
         &self,
-        table: &str,
+        table: &Name,
         columns: &str,
         label: &str,
         taken: &dyn Fn(&str) -> bool,
@@ -416,8 +414,8 @@ impl<'a> Binder<'a> {
         let mut n = 0;
         loop {
             let label = if n == 0 { label.to_string() } else { format!("{label}{n}") };
-            let name = object_name(table, columns, &label);
-            if self.no_such_relation(&name).is_ok() && !taken(&name) {
+            let name = object_name(&table.name, columns, &label);
+            if self.no_such_relation(&Name::new(table.schema, &*name)).is_ok() && !taken(&name) {
                 return name;
             }
             n += 1;
@@ -425,7 +423,7 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn create_index(&mut self, s: &'a tree::IndexStmt) -> SqlResult<Statement> {
-        let relation = relation_name(&s.relation)?;
+        let relation = self.relation_name(&s.relation)?;
         refuse(!s.index_including_params.is_empty(), "INCLUDE")?;
         refuse(s.where_clause.is_some(), "a partial index")?;
         refuse(!s.exclude_op_names.is_empty(), "EXCLUDE")?;
@@ -485,10 +483,10 @@ impl<'a> Binder<'a> {
         }
         check_key_count(columns.len())?;
         let name = if s.idxname.is_empty() {
-            self.choose_name(&table.def.name, &names.join("_"), "idx", &|_| false)
+            self.choose_name(&table.def.full_name(), &names.join("_"), "idx", &|_| false)
         } else {
             if !s.if_not_exists {
-                self.no_such_relation(&s.idxname)?;
+                self.no_such_relation(&Name::new(table.def.schema, &*s.idxname))?;
             }
             s.idxname.clone()
         };
@@ -501,7 +499,7 @@ impl<'a> Binder<'a> {
             columns,
         };
         Ok(Statement::CreateIndex {
-            table: table.def.name.clone(),
+            table: table.def.full_name(),
             index,
             if_not_exists: s.if_not_exists,
             concurrently: s.concurrent,
@@ -518,7 +516,7 @@ impl<'a> Binder<'a> {
         let name = &k.indexname;
         let error = |state, message: String| at(SqlError::new(state, message), k.location);
         let Some(index) = table.indexes.iter().find(|i| i.name == *name) else {
-            return Err(if self.catalog.indexes.contains_key(name) {
+            return Err(if self.catalog.table_of_index(Name::new(table.schema, &**name)).is_some() {
                 let message = format!("index \"{name}\" does not belong to table \"{}\"", table.name);
                 error("55000", message)
             } else {
@@ -545,42 +543,30 @@ impl<'a> Binder<'a> {
         let if_exists = s.missing_ok;
         // CASCADE and RESTRICT: only functions that return a table's rows depend on something that can be
         // dropped.
+        let cascade = s.behavior() == DropBehavior::DropCascade;
         match s.remove_type() {
             ObjectType::ObjectTable => {
-                let names = drop_names(&s.objects)?;
-                for name in &names {
-                    if self.catalog.table(name).is_some() {
-                        continue;
-                    }
-                    if self.catalog.indexes.contains_key(name) {
-                        let error =
-                            SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"));
+                let names = self.dropped(s, "table")?;
+                for name in names.iter().filter_map(Dropped::there) {
+                    if let Some(Relation::Index { .. }) = self.catalog.relations.get(name) {
+                        let message = format!("\"{}\" is not a table", name.name);
+                        let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
                         return Err(error.hint("Use DROP INDEX to remove an index."));
                     }
-                    refuse(known::is_relation("", name), format_args!("catalog relation {name}"))?;
-                    if !if_exists {
-                        let message = format!("table \"{name}\" does not exist");
-                        return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, message));
-                    }
                 }
-                Ok(Statement::DropTable {
-                    names,
-                    if_exists,
-                    cascade: s.behavior() == DropBehavior::DropCascade,
-                })
+                Ok(Statement::DropTable { names, if_exists, cascade })
             }
             ObjectType::ObjectIndex => {
                 if s.concurrent {
                     self.notice(accepted::CONCURRENTLY);
                 }
-                let names = drop_names(&s.objects)?;
-                for name in &names {
-                    self.check_drop_index(name, if_exists)?;
-                }
+                let names = self.dropped(s, "index")?;
+                names.iter().filter_map(Dropped::there).try_for_each(|n| self.check_drop_index(n))?;
                 Ok(Statement::DropIndex { names, if_exists })
             }
             ObjectType::ObjectFunction => self.drop_function(s),
             ObjectType::ObjectType | ObjectType::ObjectDomain => self.drop_type(s),
+            ObjectType::ObjectSchema => self.drop_schema(s),
             other => {
                 let feature = format!("DROP {}", upper_words(&format!("{other:?}"), "Object"));
                 Err(SqlError::unsupported(feature))
@@ -588,22 +574,63 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn check_drop_index(&self, name: &str, if_exists: bool) -> SqlResult<()> {
-        let Some(table) = self.catalog.indexes.get(name) else {
-            if self.catalog.table(name).is_some() {
-                let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not an index"));
-                return Err(error.hint("Use DROP TABLE to remove a table."));
+    /// The relations that DROP names, each once; `what` they are called.
+    fn dropped(&self, s: &'a tree::DropStmt, what: &str) -> SqlResult<Vec<Dropped>> {
+        let mut names: Vec<Dropped> = Vec::with_capacity(s.objects.len());
+        for o in &s.objects {
+            let (schema, name) = match kind(o)? {
+                Kind::List(l) => parts(&l.items)?,
+                Kind::String(_) => (None, string(o)?),
+                other => return Err(unexpected(&variant(other))),
+            };
+            let number = schema.and_then(|s| self.catalog.schema(s)).map(|s| s.number);
+            let found = match (schema, number) {
+                (None, _) => self.catalog.find(self.path, name).map(|f| f.0),
+                (_, None) => None,
+                (_, Some(number)) => {
+                    Some(Name::new(number, name)).filter(|n| self.catalog.relations.contains_key(n))
+                }
+            };
+            let known = known::is_relation(schema.unwrap_or_default(), name) && number.is_none_or(is_system);
+            refuse(found.is_none() && known, format_args!("catalog relation {name}"))?;
+            let dropped = match (found, schema) {
+                (Some(found), _) => Dropped::There(found),
+                (None, Some(schema)) if number.is_none() => {
+                    let error = no_schema(schema);
+                    if !s.missing_ok {
+                        return Err(error);
+                    }
+                    Dropped::Missing(format!("{}, skipping", error.0.message))
+                }
+                (None, _) => {
+                    let message = format!("{what} \"{name}\" does not exist");
+                    if !s.missing_ok {
+                        let is_table = what == "table";
+                        let state =
+                            if is_table { sqlstate::UNDEFINED_TABLE } else { sqlstate::UNDEFINED_OBJECT };
+                        return Err(SqlError::new(state, message));
+                    }
+                    Dropped::Missing(format!("{message}, skipping"))
+                }
+            };
+            if !names.contains(&dropped) {
+                names.push(dropped)
             }
-            if if_exists {
-                return Ok(());
-            }
-            let message = format!("index \"{name}\" does not exist");
-            return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+        }
+        Ok(names)
+    }
+
+    fn check_drop_index(&self, index: &Name) -> SqlResult<()> {
+        let name = &index.name;
+        let Some(table) = self.catalog.table_of_index(index) else {
+            let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not an index"));
+            return Err(error.hint("Use DROP TABLE to remove a table."));
         };
-        let index = self.catalog.table(table).and_then(|t| t.def.indexes.iter().find(|i| i.name == name));
-        if index.is_some_and(|i| i.constraint) {
+        if table.def.indexes.iter().any(|i| i.name == *name && i.constraint) {
+            let table = self.catalog.shown(self.path, &table.def.full_name());
+            let index = self.catalog.shown(self.path, index);
             let message =
-                format!("cannot drop index {name} because constraint {name} on table {table} requires it");
+                format!("cannot drop index {index} because constraint {name} on table {table} requires it");
             let error = SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message);
             return Err(error.hint(format!("You can drop constraint {name} on table {table} instead.")));
         }
@@ -612,32 +639,20 @@ impl<'a> Binder<'a> {
 
     pub(super) fn truncate(&mut self, s: &'a tree::TruncateStmt) -> SqlResult<Statement> {
         refuse(s.restart_seqs, "RESTART IDENTITY")?;
-        let mut names: Vec<String> = Vec::with_capacity(s.relations.len());
+        let mut names: Vec<Name> = Vec::with_capacity(s.relations.len());
         for node in &s.relations {
             let Kind::RangeVar(v) = kind(node)? else { return Err(unexpected("TRUNCATE")) };
             let v: &RangeVar = v;
-            self.table(v)?;
-            if !names.contains(&v.relname) {
-                names.push(v.relname.clone());
+            if !v.schemaname.is_empty() {
+                self.names().schema(&v.schemaname, -1)?;
+            }
+            let name = self.table(v)?.def.full_name();
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         Ok(Statement::Truncate { names })
     }
-}
-
-fn drop_names(objects: &[Node]) -> SqlResult<Vec<String>> {
-    let mut names = Vec::with_capacity(objects.len());
-    for o in objects {
-        let name = match kind(o)? {
-            Kind::List(l) => plain_name(&l.items)?,
-            Kind::String(_) => string(o)?,
-            other => return Err(unexpected(&variant(other))),
-        };
-        if !names.iter().any(|n| n == name) {
-            names.push(name.to_string());
-        }
-    }
-    Ok(names)
 }
 
 fn check_key_count(n: usize) -> SqlResult<()> {

@@ -33,11 +33,8 @@ fn bind_default(catalog: &Catalog, text: &str, column: &ColumnDef) -> SqlResult<
     let sql = format!("SELECT {text}");
     let raws = crate::parse::parse(&sql)?;
     let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
-    let [raw] = raws.as_slice() else { return Err(bad()) };
-    let Kind::SelectStmt(select) = &raw.node else { return Err(bad()) };
-    let [target] = select.target_list.as_slice() else { return Err(bad()) };
-    let Kind::ResTarget(target) = kind(target)? else { return Err(bad()) };
-    let e = Binder::new(catalog, &sql, &[]).default_value(need(&target.val)?, column)?;
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let e = Binder::new(catalog, &sql, &[]).default_value(target, column)?;
     Ok(Expr { at: u32::MAX, ..e })
 }
 
@@ -110,6 +107,11 @@ impl<'a> Binder<'a> {
         self.cast(e, column.ty, false)
     }
 
+    /// The text of a default as the dictionary keeps it.
+    pub(super) fn default_text(&self, value: &Node, column: &ColumnDef) -> SqlResult<String> {
+        self.kept_text(value, &|b, value| b.default_value(value, column).map(drop))
+    }
+
     pub(super) fn insert(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
         refuse(s.r#override() == tree::OverridingKind::OverridingUserValue, "OVERRIDING USER VALUE")?;
         refuse(s.r#override() == tree::OverridingKind::OverridingSystemValue, "OVERRIDING SYSTEM VALUE")?;
@@ -119,7 +121,7 @@ impl<'a> Binder<'a> {
     }
 
     fn insert_rows(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Insert> {
-        let relation = super::tree::relation_name(&s.relation)?;
+        let relation = s.relation.as_ref().ok_or_else(|| unexpected("INSERT"))?;
         let table = self.table(relation)?;
         let (targets, named) = self.insert_columns(&table, &s.cols)?;
         let source = match s.select_stmt.as_deref() {

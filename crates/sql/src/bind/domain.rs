@@ -8,14 +8,13 @@ use super::dml::values_query;
 use super::scope::{Clause, column};
 use super::tree::{at, at_expr, kind, need, refuse, refuse_at, unexpected};
 use super::types::bind_type;
-use super::user_type::plain_type_name;
 use super::{Binder, constant};
 use crate::bound::{
     Aggregate, Expr, ExprKind, From, Query, Rel, RelEntry, Statement, Target, walk_expr, walk_expr_mut,
 };
+use crate::parse::parse;
 use crate::parse::tree::{AlterDomainStmt, ConstrType, CreateDomainStmt, Node, node::Node as Kind};
-use crate::parse::{expression_text, parse};
-use ondol_engine::{Catalog, ColumnDef};
+use ondol_engine::{Catalog, ColumnDef, Name};
 use ondol_types::func::{FuncId, id};
 use ondol_types::name::quote;
 use ondol_types::user::UserDef;
@@ -230,20 +229,21 @@ impl<'a> Binder<'a> {
             let message = "cannot use subquery in check constraint";
             return Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here));
         }
-        expression_text(node)
+        self.kept_text(node, &|b, node| b.check(node, &value).map(drop))
     }
 
     pub(super) fn create_domain(&mut self, s: &'a CreateDomainStmt) -> SqlResult<Statement> {
-        let name = plain_type_name(&s.domainname)?;
-        self.free_type_name(name)?;
+        let place = self.names().place_of(&s.domainname)?;
+        self.free_type_name(&place)?;
         refuse(s.coll_clause.is_some(), "COLLATE of a domain")?;
         let base = s.type_name.as_ref().ok_or_else(|| unexpected("a domain without a type"))?;
-        let base = bind_type(self.catalog, base)?;
+        let base = bind_type(self.names(), base)?;
         refuse(domain_of_items(base.id).is_some(), "a domain of arrays of a domain")?;
         let mut def = UserDef {
             number: 0,
             array: 0,
-            name: name.to_string(),
+            schema: place.schema,
+            name: place.name,
             kind: CODE,
             base: Some(base),
             not_null: false,
@@ -296,13 +296,13 @@ impl<'a> Binder<'a> {
         Ok(if matches!(bound.kind, ExprKind::Const(Value::Null)) {
             None
         } else {
-            Some(expression_text(value)?)
+            Some(self.default_text(value, &column)?)
         })
     }
 
     pub(super) fn alter_domain(&mut self, s: &'a AlterDomainStmt) -> SqlResult<Statement> {
-        let name = plain_type_name(&s.type_name)?;
-        let old = self.type_of_kind(name, CODE, "a domain")?;
+        let old = self.type_of_kind(&s.type_name, CODE, "a domain")?;
+        let name = &old.name;
         let tag = "ALTER DOMAIN";
         let mut def = old.clone();
         match s.subtype.as_str() {
@@ -342,13 +342,13 @@ impl<'a> Binder<'a> {
             "V" => return Err(SqlError::unsupported("ALTER DOMAIN ... VALIDATE CONSTRAINT")),
             _ => return Err(unexpected("ALTER DOMAIN")),
         }
-        Ok(Statement::AlterType { name: name.to_string(), def, tag })
+        Ok(Statement::AlterType { name: Name::new(old.schema, name), def, tag })
     }
 
     /// ALTER DOMAIN ... RENAME CONSTRAINT
     pub(super) fn rename_check(&mut self, names: &'a [Node], from: &str, to: &str) -> SqlResult<Statement> {
-        let name = plain_type_name(names)?;
-        let mut def = self.type_of_kind(name, CODE, "a domain")?.clone();
+        let mut def = self.type_of_kind(names, CODE, "a domain")?.clone();
+        let name = &def.name.clone();
         let Some(place) = def.parts.iter().position(|c| c.name == from) else {
             let missing = format!("constraint \"{from}\" for domain {} does not exist", quote(name));
             return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, missing));
@@ -358,7 +358,7 @@ impl<'a> Binder<'a> {
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
         def.parts[place].name = to.to_string();
-        Ok(Statement::AlterType { name: name.to_string(), def, tag: "ALTER DOMAIN" })
+        Ok(Statement::AlterType { name: Name::new(def.schema, name), def, tag: "ALTER DOMAIN" })
     }
 }
 
@@ -378,11 +378,8 @@ pub fn bind_check(catalog: &Catalog, condition: &str, value: &Expr) -> SqlResult
     let sql = format!("SELECT {condition}");
     let raws = parse(&sql)?;
     let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {condition}"));
-    let [raw] = raws.as_slice() else { return Err(bad()) };
-    let Kind::SelectStmt(select) = &raw.node else { return Err(bad()) };
-    let [target] = select.target_list.as_slice() else { return Err(bad()) };
-    let Kind::ResTarget(target) = kind(target)? else { return Err(bad()) };
-    let mut e = Binder::new(catalog, &sql, &[]).check(need(&target.val)?, value).map_err(|mut e| {
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let mut e = Binder::new(catalog, &sql, &[]).check(target, value).map_err(|mut e| {
         // Its place is in the condition's text, not in the statement's.
         e.0.position = None;
         e

@@ -1,23 +1,22 @@
 //! CREATE TYPE ... AS ENUM, ALTER TYPE ... ADD VALUE and RENAME VALUE.
 use super::Binder;
 use super::tree::strings;
-use super::user_type::plain_type_name;
 use crate::bound::Statement;
 use crate::parse::tree::{AlterEnumStmt, CreateEnumStmt};
+use ondol_engine::Name;
 use ondol_types::SqlResult;
 use ondol_types::user::enumeration::{self, CODE, Place};
 
 impl<'a> Binder<'a> {
     pub(super) fn create_enum(&mut self, s: &'a CreateEnumStmt) -> SqlResult<Statement> {
-        let name = plain_type_name(&s.type_name)?;
-        self.free_type_name(name)?;
-        let def = enumeration::define(name, &strings(&s.vals)?)?;
+        let place = self.names().place_of(&s.type_name)?;
+        self.free_type_name(&place)?;
+        let def = enumeration::define(place.schema, &place.name, &strings(&s.vals)?)?;
         Ok(Statement::CreateType { def, tag: "CREATE TYPE" })
     }
 
     pub(super) fn alter_enum(&mut self, s: &'a AlterEnumStmt) -> SqlResult<Statement> {
-        let name = plain_type_name(&s.type_name)?;
-        let old = self.type_of_kind(name, CODE, "an enum")?;
+        let old = self.type_of_kind(&s.type_name, CODE, "an enum")?;
         let tag = "ALTER TYPE";
         if s.skip_if_new_val_exists && old.parts.iter().any(|l| l.name == s.new_val) {
             let notice = format!("enum label \"{}\" already exists, skipping", s.new_val);
@@ -33,6 +32,6 @@ impl<'a> Binder<'a> {
             };
             enumeration::with_label(old, &s.new_val, place)?
         };
-        Ok(Statement::AlterType { name: name.to_string(), def, tag })
+        Ok(Statement::AlterType { name: Name::new(old.schema, &*old.name), def, tag })
     }
 }

@@ -201,7 +201,7 @@ impl<'a> Binder<'a> {
 
     fn type_cast(&mut self, c: &'a tree::TypeCast) -> SqlResult<Expr> {
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
-        let to = bind_type(self.catalog, name)?;
+        let to = bind_type(self.names(), name)?;
         let arg = match kind(need(&c.arg)?)? {
             Kind::AArrayExpr(a) if to.base().id.is_array() => self.array_expr(a, Some(to.base()))?,
             _ => self.operand(need(&c.arg)?)?,
@@ -227,10 +227,25 @@ impl<'a> Binder<'a> {
         Ok(arg)
     }
 
+    /// The error of an operator of a schema in which there are none.
+    fn no_operator(&mut self, schema: &str, name: &str, e: &'a tree::AExpr) -> SqlResult<SqlError> {
+        self.names().schema(schema, e.location)?;
+        let mut shown = format!("{schema}.{name}");
+        if let Some(left) = e.lexpr.as_deref().filter(|n| n.node.is_some()) {
+            shown = format!("{} {shown}", name_of(self.operand(left)?.ty.id))
+        }
+        let right = self.operand(need(&e.rexpr)?)?;
+        let message = format!("operator does not exist: {shown} {}", name_of(right.ty.id));
+        let hint = "No operator matches the given name and argument types. You might need to add explicit \
+                    type casts.";
+        Ok(at(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(hint), e.location))
+    }
+
     fn a_expr(&mut self, e: &'a tree::AExpr) -> SqlResult<Expr> {
         let name = match strings(&e.name)?[..] {
             [name] | ["pg_catalog", name] => name,
-            _ => return Err(at(SqlError::unsupported("an operator of another schema"), e.location)),
+            [schema, name] => return Err(self.no_operator(schema, name, e)?),
+            _ => return Err(at(SqlError::unsupported("a database name before an operator"), e.location)),
         };
         match e.kind() {
             AExprKind::AexprOp => self.plain_operator(name, e),

@@ -2,12 +2,15 @@
 
 use super::array::subscript_series;
 use super::call::{function_columns, series};
+use super::names::written;
 use super::scope::{Clause, Item, ItemColumns, NOTHING_SEEN};
-use super::tree::{at, check_schema, const_text, kind, list, need, refuse, strings, unexpected, variant};
+use super::tree::{at, const_text, kind, list, need, refuse, refuse_at, strings, unexpected, variant};
 use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target};
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
+use ondol_engine::Name;
+use ondol_engine::name::PG_CATALOG;
 use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
 use std::sync::Arc;
 
@@ -41,7 +44,7 @@ impl<'a> Binder<'a> {
                 };
                 let columns = query.columns();
                 let name = s.alias.as_ref().map_or("", |a| &a.aliasname);
-                self.add(Rel::Query(Box::new(query)), columns, name, false, s.alias.as_ref(), -1)
+                self.add(Rel::Query(Box::new(query)), columns, name, None, s.alias.as_ref(), -1)
             }
             Kind::RangeFunction(f) => self.range_function(f),
             Kind::JoinExpr(j) => self.join(j),
@@ -58,7 +61,7 @@ impl<'a> Binder<'a> {
         rel: Rel,
         columns: Vec<(String, Type)>,
         name: &str,
-        own_name: bool,
+        own: Option<Name>,
         alias: Option<&Alias>,
         location: i32,
     ) -> SqlResult<(From, Vec<Item>)> {
@@ -77,7 +80,7 @@ impl<'a> Binder<'a> {
         level.rels.push(RelEntry { rel, alias: name.to_string(), columns });
         let item = Item {
             name: name.to_string(),
-            own_name,
+            own,
             columns: ItemColumns::Rel(index),
             by_name: !name.is_empty(),
             by_column: true,
@@ -88,29 +91,29 @@ impl<'a> Binder<'a> {
     fn range_var(&mut self, v: &'a RangeVar) -> SqlResult<(From, Vec<Item>)> {
         let alias = v.alias.as_ref();
         let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
-        let own_name = alias.is_none();
         if v.schemaname.is_empty()
             && let Some(i) = self.find_cte(&v.relname)
         {
             let cte = &mut self.ctes[i];
             cte.with.uses += 1;
             let (number, columns) = (cte.with.number, cte.columns.clone());
-            return self.add(Rel::With(number), columns, name, false, alias, v.location);
+            return self.add(Rel::With(number), columns, name, None, alias, v.location);
         }
-        let (rel, columns) = self.relation(v)?;
-        self.add(rel, columns, name, own_name, alias, v.location)
+        let (rel, columns, own) = self.relation(v)?;
+        self.add(rel, columns, name, own.filter(|_| alias.is_none()), alias, v.location)
     }
 
-    /// A table or a system view, with its columns.
-    fn relation(&mut self, v: &RangeVar) -> SqlResult<(Rel, Vec<(String, Type)>)> {
-        reading_schema(v)?;
-        if let Some(table) = self.catalog.table(&v.relname) {
+    /// A table or a system view, with its columns and its name.
+    fn relation(&mut self, v: &RangeVar) -> SqlResult<(Rel, Vec<(String, Type)>, Option<Name>)> {
+        refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
+        let found = self.relation_of(v);
+        if let Some(table) = found.and_then(|f| f.1.table()) {
             let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-            return Ok((Rel::Table(table.clone()), columns));
+            return Ok((Rel::Table(table.clone()), columns, Some(table.def.full_name())));
         }
-        if let Some((name, columns)) = system::view(&v.relname) {
+        if let Some((name, columns)) = system_view(v) {
             let columns = columns.iter().map(|(n, t)| (n.to_string(), Type::new(*t))).collect();
-            return Ok((Rel::System(name), columns));
+            return Ok((Rel::System(name), columns, Some(Name::new(PG_CATALOG, name))));
         }
         let error = no_relation(v);
         if v.schemaname.is_empty() && self.later_ctes.contains(&v.relname.as_str()) {
@@ -134,17 +137,17 @@ impl<'a> Binder<'a> {
         let alias = v.alias.as_ref();
         let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
         let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-        let (from, items) =
-            self.add(Rel::Table(table.clone()), columns, name, alias.is_none(), alias, v.location)?;
+        let own = alias.is_none().then(|| table.def.full_name());
+        let (from, items) = self.add(Rel::Table(table.clone()), columns, name, own, alias, v.location)?;
         Ok((table, from, items))
     }
 
     /// A table by name, for statements that change it.
     pub(super) fn table(&self, v: &RangeVar) -> SqlResult<std::sync::Arc<ondol_engine::Table>> {
-        reading_schema(v)?;
-        match self.catalog.table(&v.relname) {
+        refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
+        match self.relation_of(v).and_then(|f| f.1.table()) {
             Some(t) => Ok(t.clone()),
-            None if system::view(&v.relname).is_some() => {
+            None if system_view(v).is_some() => {
                 let message = format!("cannot change system view \"{}\"", v.relname);
                 Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), v.location))
             }
@@ -178,7 +181,8 @@ impl<'a> Binder<'a> {
             return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
         }
         let Some(c) = calls.first().copied() else { return Err(unexpected("ROWS FROM of nothing")) };
-        let (name, registered) = self.function_name(&c.funcname, c.location)?;
+        let called = self.function_name(&c.funcname, c.location)?;
+        let (name, registered, builtin) = (called.name, called.registered, called.may_be_builtin());
         let label = f.alias.as_ref().map_or(name, |a| &a.aliasname);
         let simple = c.agg_order.is_empty()
             && c.agg_filter.is_none()
@@ -187,10 +191,10 @@ impl<'a> Binder<'a> {
             && !c.agg_star
             && !c.agg_distinct
             && !c.func_variadic;
-        let is_unnest = name == "unnest" && simple && !registered;
+        let is_unnest = name == "unnest" && simple && !registered && builtin;
         let many = f.ordinality && !is_unnest
             || calls.len() > 1
-            || simple && !registered && super::set::is_array_of_rows(name);
+            || simple && !registered && builtin && super::set::is_array_of_rows(name);
         let (rel, mut columns, scalar) = if many {
             let query = self.within(Clause::FromFunction, |b| b.rows_from(&calls, f.ordinality))?;
             let columns = query.columns();
@@ -200,10 +204,10 @@ impl<'a> Binder<'a> {
             let query = self.within(Clause::FromFunction, |b| b.unnest(c, f.ordinality))?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, c.args.len() == 1)
-        } else if !registered && crate::foreign::FUNCTIONS.contains(&name) && simple {
+        } else if !registered && builtin && crate::foreign::FUNCTIONS.contains(&name) && simple {
             let table = self.foreign_table(name, c)?;
             (Rel::Foreign(table.clone()), table.columns().to_vec(), false)
-        } else if name == "generate_series" && simple {
+        } else if name == "generate_series" && simple && builtin {
             let args = self.within(Clause::FromFunction, |b| b.exprs(&c.args))?;
             let rel = series(self, args, c.location)?;
             let ty = match &rel {
@@ -211,12 +215,13 @@ impl<'a> Binder<'a> {
                 _ => Type::INT4,
             };
             (rel, vec![(name.to_string(), ty)], true)
-        } else if name == "generate_subscripts" && simple && !registered {
+        } else if name == "generate_subscripts" && simple && !registered && builtin {
             let args = self.within(Clause::FromFunction, |b| b.exprs(&c.args))?;
             let rel = subscript_series(self, args, c.location)?;
             (rel, vec![(name.to_string(), Type::INT4)], true)
         } else if registered && simple {
-            let call = self.within(Clause::FromFunction, |b| b.registered_call(name, &c.args, c.location))?;
+            let call =
+                self.within(Clause::FromFunction, |b| b.registered_call(called, &c.args, c.location))?;
             let columns = function_columns(&call.function);
             let scalar = !matches!(call.function.returns, ondol_engine::Returns::Rows { .. });
             (Rel::Function { function: call.function, args: call.args }, columns, scalar)
@@ -237,7 +242,7 @@ impl<'a> Binder<'a> {
             // The alias of a function that gives one column is the column's as well.
             only.0 = label.to_string();
         }
-        self.add(rel, columns, label, false, f.alias.as_ref(), c.location)
+        self.add(rel, columns, label, None, f.alias.as_ref(), c.location)
     }
 
     fn foreign_table(&mut self, name: &str, c: &tree::FuncCall) -> SqlResult<Arc<dyn ForeignTable>> {
@@ -390,7 +395,7 @@ impl<'a> Binder<'a> {
         }
         left_items.push(Item {
             name: String::new(),
-            own_name: false,
+            own: None,
             columns: ItemColumns::List(merged),
             by_name: false,
             by_column: true,
@@ -405,7 +410,7 @@ impl<'a> Binder<'a> {
         rename(&mut columns, &what, &strings(&alias.colnames)?, |c| &mut c.0)?;
         Ok(Item {
             name: alias.aliasname.clone(),
-            own_name: false,
+            own: None,
             columns: ItemColumns::List(columns),
             by_name: true,
             by_column: true,
@@ -447,10 +452,11 @@ pub(super) fn rename<C>(
     Ok(())
 }
 
-/// A name stands for one thing in FROM.
+/// A name stands for one thing in FROM, but for two relations of that name, each in a schema of its own.
 fn no_conflict(a: &[Item], b: &[Item]) -> SqlResult<()> {
     for item in b.iter().filter(|i| i.by_name) {
-        if a.iter().any(|o| o.by_name && o.name == item.name) {
+        let are_two = |o: &Item| o.own.is_some() && item.own.is_some() && o.own != item.own;
+        if a.iter().any(|o| o.by_name && o.name == item.name && !are_two(o)) {
             let message = format!("table name \"{}\" specified more than once", item.name);
             return Err(SqlError::new(sqlstate::DUPLICATE_ALIAS, message));
         }
@@ -458,14 +464,9 @@ fn no_conflict(a: &[Item], b: &[Item]) -> SqlResult<()> {
     Ok(())
 }
 
-/// Refuses schemas other than ours, by the whole name: a relation that is read or written has no error for
-/// its schema.
-fn reading_schema(v: &RangeVar) -> SqlResult<()> {
-    match v.schemaname.as_str() {
-        "" | "public" => check_schema(&v.catalogname, &v.schemaname, v.location),
-        _ if v.catalogname.is_empty() => Err(no_relation(v)),
-        schema => check_schema(&v.catalogname, schema, v.location),
-    }
+/// The system view of a name, if it is one.
+fn system_view(v: &RangeVar) -> Option<system::View> {
+    system::view(&v.relname).filter(|_| matches!(v.schemaname.as_str(), "" | "pg_catalog" | "public"))
 }
 
 /// The error of a table that is not there: PostgreSQL's own are not supported, others do not exist.
@@ -473,8 +474,6 @@ pub fn no_relation(v: &RangeVar) -> SqlError {
     if known::is_relation(&v.schemaname, &v.relname) {
         return at(SqlError::unsupported(format_args!("catalog relation {}", v.relname)), v.location);
     }
-    let name =
-        if v.schemaname.is_empty() { v.relname.clone() } else { format!("{}.{}", v.schemaname, v.relname) };
-    let message = format!("relation \"{name}\" does not exist");
+    let message = format!("relation \"{}\" does not exist", written(v));
     at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), v.location)
 }

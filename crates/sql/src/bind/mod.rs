@@ -9,8 +9,8 @@
 //! | `dml`, `copy` | statements that change rows |
 //! | `ddl`, `alter`, `check`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
-//! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
-//! |
+//! | `names`, `types`, `schema` | what names mean, of types too; schemas
+//! | `tree`, `system`, `accepted` | trees, system views, what is accepted without effect |
 //!
 //! 1. What a statement says is obeyed or refused (0A000, naming the feature). Every field of a parse node is
 //!    either read or checked to be empty; [`accepted`] is the one list of exceptions.
@@ -44,8 +44,10 @@ mod enumeration;
 mod expr;
 mod from;
 mod group;
+pub mod names;
 mod order;
 mod routine;
+mod schema;
 mod scope;
 mod select;
 mod set;
@@ -60,7 +62,9 @@ pub use set::is_made_by;
 use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::foreign::Foreign;
 use crate::parse::{Raw, tree::node::Node as Kind};
-use ondol_engine::{Catalog, ColumnDef, FunctionDef, Table};
+use names::Found;
+use ondol_engine::name::USUAL_PATH;
+use ondol_engine::{Catalog, ColumnDef, FunctionDef, Path, Table};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use scope::{Cte, Level};
@@ -71,8 +75,9 @@ pub const MAX_QUERIES: u32 = 2000;
 /// How deep they may be nested.
 pub const MAX_LEVELS: usize = 60;
 
-/// Binds a statement of `text` (the text that [`crate::parse::parse`] was given). The types of $1, $2, ...
-/// may be given, as far as they are known; [`TypeId::UNKNOWN`] leaves one to be inferred.
+/// Binds a statement of `text` (the text that [`crate::parse::parse`] was given), names without a schema by
+/// [`Path::public`]. The types of $1, $2, ... may be given, as far as they are known; [`TypeId::UNKNOWN`]
+/// leaves one to be inferred.
 pub fn bind(raw: &Raw, text: &str, catalog: &Catalog, param_types: &[TypeId]) -> SqlResult<Bound> {
     Binder::new(catalog, text, param_types).bind(raw)
 }
@@ -111,7 +116,7 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
             }
         }
     }
-    for table in catalog.tables.values() {
+    for table in catalog.tables() {
         for c in &table.def.columns {
             if let Err(e) = dml::default_of(catalog, c) {
                 let what = format!("the default of column \"{}\" of table \"{}\"", c.name, table.def.name);
@@ -134,6 +139,10 @@ type Argument = (Option<String>, Type);
 /// The state of binding one statement.
 pub struct Binder<'a> {
     catalog: &'a Catalog,
+    /// Where names without a schema are looked for, and the setting that says so.
+    path: &'a Path,
+    listed: &'a str,
+    found: Option<&'a Found>,
     text: &'a str,
     /// Types of the parameters; unknown until something tells.
     params: Vec<TypeId>,
@@ -171,6 +180,9 @@ impl<'a> Binder<'a> {
     pub fn new(catalog: &'a Catalog, text: &'a str, param_types: &[TypeId]) -> Binder<'a> {
         Binder {
             catalog,
+            path: Path::public(),
+            listed: USUAL_PATH,
+            found: None,
             text,
             params: param_types.iter().map(|t| Type::new(*t).base().id).collect(),
             declared: param_types.to_vec(),
@@ -190,6 +202,12 @@ impl<'a> Binder<'a> {
             is_foreign: false,
             limits: Limits::NONE,
         }
+    }
+
+    /// Names without a schema are looked for by this path, which the setting `listed` gives.
+    pub fn with_path(mut self, path: &'a Path, listed: &'a str) -> Binder<'a> {
+        (self.path, self.listed) = (path, listed);
+        self
     }
 
     /// Binding ends when the limits say so.
@@ -246,6 +264,8 @@ impl<'a> Binder<'a> {
             Kind::AlterEnumStmt(s) => self.alter_enum(s),
             Kind::CreateDomainStmt(s) => self.create_domain(s),
             Kind::AlterDomainStmt(s) => self.alter_domain(s),
+            Kind::CreateSchemaStmt(s) => self.create_schema(s),
+            Kind::AlterObjectSchemaStmt(s) => self.set_schema(s),
             other => self.utility(other, raw),
         }
     }
@@ -298,6 +318,18 @@ pub fn too_complex() -> SqlError {
 /// A constant of a type.
 fn constant(value: Value, ty: Type, at: u32) -> Expr {
     Expr { kind: ExprKind::Const(value), ty, at }
+}
+
+/// The one expression of a parsed SELECT.
+fn only_target(raws: &[Raw]) -> Option<&crate::parse::tree::Node> {
+    let [Raw { node: Kind::SelectStmt(select), .. }] = raws else { return None };
+    match select.target_list.as_slice() {
+        [one] => match &one.node {
+            Some(Kind::ResTarget(target)) => target.val.as_deref().filter(|v| v.node.is_some()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// "integer": for messages.

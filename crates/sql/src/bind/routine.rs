@@ -3,20 +3,20 @@
 //! A body is one statement: a query, or an INSERT, UPDATE or DELETE. Its arguments are parameters, by number
 //! or by name. The body is bound when the function is made, to check it, and again by whoever compiles it.
 
+use super::names::{Called, parts};
 use super::tree::{
-    at, kind, list, option_bool, option_text, options, plain_name, refuse, refuse_at, string, strings,
-    unexpected,
+    at, kind, list, option_bool, option_text, options, refuse, refuse_at, string, strings, unexpected,
 };
 use super::types::{any_type, bind_type};
 use super::{Binder, accepted, coerce, name_of};
-use crate::bound::{Bound, Expr, Statement, Target};
+use crate::bound::{Bound, Dropped, Expr, Statement, Target};
 use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::tree::{
-    self, CreateFunctionStmt, DropStmt, FunctionParameter, FunctionParameterMode, TypeName,
+    self, CreateFunctionStmt, DropStmt, FunctionParameter, FunctionParameterMode, ObjectWithArgs, TypeName,
     node::Node as Kind,
 };
 use crate::parse::{Raw, expression_text, parse};
-use ondol_engine::{Catalog, FunctionDef, Returns};
+use ondol_engine::{Catalog, FunctionDef, Name, Path, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
@@ -38,7 +38,8 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> 
         ));
     }
     let types: Vec<TypeId> = function.args.iter().map(|a| a.1.id).collect();
-    let mut binder = Binder::new(catalog, &function.body, &types);
+    let path = Path::of(catalog, &function.path);
+    let mut binder = Binder::new(catalog, &function.body, &types).with_path(&path, &function.path);
     binder.open_params = false;
     binder.function = Some((&function.name, &function.args));
     let mut statement = binder.statement(&raw.node, raw)?;
@@ -64,9 +65,10 @@ impl<'a> Binder<'a> {
         let (wanted, name): (Vec<Type>, String) = match returns {
             Returns::Void => return Ok(()),
             Returns::Scalar { ty, .. } => (vec![*ty], name_of(ty.id).to_string()),
-            Returns::Rows { of, columns, .. } => {
-                (columns.iter().map(|c| c.1).collect(), of.clone().unwrap_or_else(|| "record".into()))
-            }
+            Returns::Rows { of, columns, .. } => (
+                columns.iter().map(|c| c.1).collect(),
+                of.as_ref().map_or("record".into(), |of| of.name.clone()),
+            ),
         };
         let have = statement.columns();
         if have.is_empty() {
@@ -137,23 +139,26 @@ impl<'a> Binder<'a> {
         _raw: &'a Raw,
     ) -> SqlResult<Statement> {
         refuse(s.is_procedure, "CREATE PROCEDURE")?;
-        let name = plain_name(&s.funcname)?.to_string();
+        let place = self.names().place_of(&s.funcname)?;
         let (args, columns) = self.parameters(&s.parameters)?;
         let returns = self.returns(s, columns)?;
         let (body, volatility) = self.function_options(s)?;
-        let types = |f: &[(Option<String>, Type)]| f.iter().map(|a| a.1.id).collect::<Vec<_>>();
-        if let Some(old) = self.catalog.functions_named(&name).find(|f| types(&f.args) == types(&args)) {
+        let (Name { schema, name }, path) = (place, self.listed.to_string());
+        let code = Vec::new();
+        let function = FunctionDef { id: 0, schema, name, path, args, returns, body, code, volatility };
+        let named = self.functions(Some(schema), &function.name);
+        if let Some(old) = named.into_iter().find(|f| f.arg_types().eq(function.arg_types())) {
+            let name = &function.name;
             if !s.replace {
                 let message = format!("function \"{name}\" already exists with same argument types");
                 return Err(SqlError::new(sqlstate::DUPLICATE_FUNCTION, message));
             }
-            if old.returns != returns {
+            if old.returns != function.returns {
                 let message = "cannot change return type of existing function";
                 return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message)
-                    .hint(format!("Use DROP FUNCTION {name}({}) first.", type_names(&args))));
+                    .hint(format!("Use DROP FUNCTION {name}({}) first.", type_names(&function.args))));
             }
         }
-        let function = FunctionDef { id: 0, name, args, returns, body, code: Vec::new(), volatility };
         if self.check_bodies {
             bind_body(&function, self.catalog).map_err(|mut e| {
                 // Its place is in the body: in the statement it is behind the opening quote.
@@ -162,8 +167,7 @@ impl<'a> Binder<'a> {
                 e
             })?;
         }
-        let FunctionDef { name, args, returns, body, volatility, .. } = function;
-        Ok(Statement::CreateFunction { name, args, returns, body, volatility, replace: s.replace })
+        Ok(Statement::CreateFunction { function: Box::new(function), replace: s.replace })
     }
 
     /// The arguments, and the columns of RETURNS TABLE.
@@ -179,7 +183,7 @@ impl<'a> Binder<'a> {
             let p: &FunctionParameter = p;
             refuse_at(p.defexpr.is_some(), "a default of a function's argument", p.location)?;
             let ty = bind_type(
-                self.catalog,
+                self.names(),
                 p.arg_type.as_ref().ok_or_else(|| unexpected("a parameter without a type"))?,
             )?;
             match p.mode() {
@@ -216,21 +220,27 @@ impl<'a> Binder<'a> {
         let set = name.setof;
         let single = TypeName { setof: false, ..name.clone() };
         let names = strings(&name.names)?;
-        if let [table] | ["public", table] = names[..]
-            && let Some(t) = self.catalog.table(table)
-            && Type::by_name(table, &[]).is_err()
-        {
+        let table = match names[..] {
+            [n] if Type::by_name(n, &[]).is_err() => {
+                self.catalog.find(self.path, n).and_then(|f| f.1.table())
+            }
+            [schema, n] => {
+                self.catalog.schema(schema).and_then(|s| self.catalog.table(Name::new(s.number, n)))
+            }
+            _ => None,
+        };
+        if let Some(t) = table {
             refuse_at(!name.array_bounds.is_empty() || name.pct_type, "an array type", name.location)?;
             let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-            return Ok(Returns::Rows { of: Some(t.def.name.clone()), columns, set });
+            return Ok(Returns::Rows { of: Some(t.def.full_name()), columns, set });
         }
-        let ty = any_type(self.catalog, &single)?;
+        let ty = any_type(self.names(), &single)?;
         match ty.id {
             TypeId::VOID => {
                 refuse_at(set, "RETURNS SETOF void", name.location)?;
                 Ok(Returns::Void)
             }
-            TypeId::UNKNOWN => bind_type(self.catalog, &single).map(|ty| Returns::Scalar { ty, set }),
+            TypeId::UNKNOWN => bind_type(self.names(), &single).map(|ty| Returns::Scalar { ty, set }),
             _ => Ok(Returns::Scalar { ty: Type::new(ty.id), set }),
         }
     }
@@ -333,37 +343,81 @@ impl<'a> Binder<'a> {
         let mut functions = Vec::with_capacity(s.objects.len());
         for node in &s.objects {
             let Kind::ObjectWithArgs(o) = kind(node)? else { return Err(unexpected("DROP FUNCTION")) };
-            let name = plain_name(&o.objname)?;
-            if o.args_unspecified {
-                match self.catalog.functions_named(name).count() {
-                    0 if !s.missing_ok => {
-                        let message = format!("could not find a function named \"{name}\"");
-                        return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message));
-                    }
-                    0 | 1 => {}
-                    _ => {
-                        let message = format!("function name \"{name}\" is not unique");
-                        return Err(SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message)
-                            .hint("Specify the argument list to select the function unambiguously."));
-                    }
-                }
-                functions.push((name.to_string(), None));
-                continue;
-            }
-            let mut types = Vec::with_capacity(o.objargs.len());
-            for arg in &o.objargs {
-                let Kind::TypeName(t) = kind(arg)? else { return Err(unexpected("an argument type")) };
-                types.push(Type::new(bind_type(self.catalog, t)?.id));
-            }
-            let same = |f: &FunctionDef| f.args.iter().map(|a| a.1.id).eq(types.iter().map(|t| t.id));
-            if !s.missing_ok && !self.catalog.functions_named(name).any(|f| same(f)) {
-                let list = types.iter().map(|t| name_of(t.id)).collect::<Vec<_>>().join(", ");
-                let message = format!("function {name}({list}) does not exist");
-                return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message));
-            }
-            functions.push((name.to_string(), Some(types)));
+            functions.push(match self.function_meant(o) {
+                Ok(id) => Dropped::There(id),
+                Err(e) if s.missing_ok => match missing(&e, o) {
+                    Some(notice) => Dropped::Missing(format!("{notice}, skipping")),
+                    None => return Err(e),
+                },
+                Err(e) => return Err(e),
+            });
         }
         Ok(Statement::DropFunction { functions, if_exists: s.missing_ok })
+    }
+
+    /// The number of the one function that is meant by its name, with or without its arguments.
+    pub(super) fn function_meant(&self, o: &'a ObjectWithArgs) -> SqlResult<u32> {
+        let called = self.function_name(&o.objname, -1)?;
+        let (named, name) = (self.functions(called.schema, called.name), called.written());
+        if o.args_unspecified {
+            return match named[..] {
+                [one] => Ok(one.id),
+                [] => Err(builtin(&called).unwrap_or_else(|| {
+                    let message = format!("could not find a function named \"{name}\"");
+                    SqlError::new(sqlstate::UNDEFINED_FUNCTION, message)
+                })),
+                _ => {
+                    let message = format!("function name \"{name}\" is not unique");
+                    Err(SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message)
+                        .hint("Specify the argument list to select the function unambiguously."))
+                }
+            };
+        }
+        let mut types: Vec<TypeId> = Vec::with_capacity(o.objargs.len());
+        for arg in &o.objargs {
+            let Kind::TypeName(t) = kind(arg)? else { return Err(unexpected("an argument type")) };
+            types.push(bind_type(self.names(), t)?.id);
+        }
+        if let Some(f) = named.iter().find(|f| f.arg_types().eq(types.iter().copied())) {
+            return Ok(f.id);
+        }
+        let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
+        let message = format!("function {name}({list}) does not exist");
+        Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message))
+    }
+}
+
+/// The error of a function that is PostgreSQL's own.
+fn builtin(called: &Called<'_>) -> Option<SqlError> {
+    (called.prefix == Some("pg_catalog")).then(|| {
+        SqlError::unsupported(format_args!("changing the function {} of schema pg_catalog", called.name))
+    })
+}
+
+/// What DROP ... IF EXISTS says of a function that is not there.
+fn missing(e: &SqlError, o: &ObjectWithArgs) -> Option<String> {
+    match e.sqlstate() {
+        "3F000" | sqlstate::UNDEFINED_OBJECT => Some(e.0.message.clone()),
+        sqlstate::UNDEFINED_FUNCTION if o.args_unspecified => {
+            let (schema, name) = parts(&o.objname).ok()?;
+            let name = schema.map_or(name.to_string(), |s| format!("{s}.{name}"));
+            Some(format!("function {name}() does not exist"))
+        }
+        sqlstate::UNDEFINED_FUNCTION => {
+            let (schema, name) = parts(&o.objname).ok()?;
+            let name = schema.map_or(name.to_string(), |s| format!("{s}.{name}"));
+            // As the grammar has them.
+            let of = |n: &tree::Node| match kind(n) {
+                Ok(Kind::TypeName(t)) => {
+                    let array = if t.array_bounds.is_empty() { "" } else { "[]" };
+                    Some(format!("{}{array}", strings(&t.names).ok()?.join(".")))
+                }
+                _ => None,
+            };
+            let args: Vec<String> = o.objargs.iter().filter_map(of).collect();
+            Some(format!("function {name}({}) does not exist", args.join(",")))
+        }
+        _ => None,
     }
 }
 

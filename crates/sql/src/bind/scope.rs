@@ -7,6 +7,7 @@
 use super::Binder;
 use super::tree::at;
 use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry, With};
+use ondol_engine::Name;
 use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
@@ -73,7 +74,7 @@ pub struct Item {
     /// Empty for a join without an alias.
     pub name: String,
     /// A table under its own name, so that `public.t.c` can mean it.
-    pub own_name: bool,
+    pub own: Option<Name>,
     pub columns: ItemColumns,
     /// `name.column` can be written.
     pub by_name: bool,
@@ -255,11 +256,8 @@ impl<'a> Binder<'a> {
     pub(super) fn resolve_column(&self, names: &[&str], location: i32) -> SqlResult<Expr> {
         let found = match *names {
             [name] => self.by_column_name(name, location)?,
-            [table, name] => self.by_table_name(table, name, false, location)?,
-            [schema, table, name] => {
-                super::tree::check_schema("", schema, location)?;
-                self.by_table_name(table, name, true, location)?
-            }
+            [table, name] => self.by_table_name(None, table, name, location)?,
+            [schema, table, name] => self.by_table_name(Some(schema), table, name, location)?,
             _ => {
                 let message = format!("improper qualified name (too many dotted names): {}", names.join("."));
                 return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
@@ -325,8 +323,15 @@ impl<'a> Binder<'a> {
         Err(error)
     }
 
-    fn by_table_name(&self, table: &str, name: &str, own_name: bool, location: i32) -> SqlResult<Expr> {
-        let means = |i: &&Item| i.by_name && i.name == table && (i.own_name || !own_name);
+    /// Whether an item is what a table's name, perhaps with its schema, means.
+    fn is_meant(&self, item: &Item, schema: Option<&str>, table: &str) -> bool {
+        let number = || self.catalog.schema(schema?).map(|s| s.number);
+        let is_there = |own: &Name| own.name == table && Some(own.schema) == number();
+        item.by_name && item.name == table && (schema.is_none() || item.own.as_ref().is_some_and(is_there))
+    }
+
+    fn by_table_name(&self, schema: Option<&str>, table: &str, name: &str, location: i32) -> SqlResult<Expr> {
+        let means = |i: &&Item| self.is_meant(i, schema, table);
         for (depth, level) in self.visible_levels() {
             let mut items = level.seen().iter().filter(means);
             let Some(item) = items.next() else { continue };
@@ -347,7 +352,9 @@ impl<'a> Binder<'a> {
                 None => Err(undefined(format!("column {table}.{name} does not exist"), location)),
             };
         }
-        if let Some(arg) = self.function_argument(Some(table), name) {
+        if schema.is_none()
+            && let Some(arg) = self.function_argument(Some(table), name)
+        {
             return Ok(arg);
         }
         for (_, level) in self.visible_levels() {
@@ -408,7 +415,7 @@ impl<'a> Binder<'a> {
 
     /// What `*` (or, with a name, `t.*`) means.
     pub(super) fn star(&mut self, names: &[&str], location: i32) -> SqlResult<Vec<(String, Expr)>> {
-        let (table, own_name) = match *names {
+        let (schema, table) = match *names {
             [] => {
                 let level = self.level();
                 if !level.seen().iter().any(|i| i.by_column) {
@@ -418,16 +425,12 @@ impl<'a> Binder<'a> {
                 let items = level.seen().iter().filter(|i| i.by_column);
                 return Ok(items.flat_map(|i| level.item_columns(i)).collect());
             }
-            [table] => (table, false),
-            [schema, table] => {
-                super::tree::check_schema("", schema, location)?;
-                (table, true)
-            }
+            [table] => (None, table),
+            [schema, table] => (Some(schema), table),
             _ => return Err(at(SqlError::unsupported("a database name before a table"), location)),
         };
         for (depth, level) in self.visible_levels() {
-            let mut items =
-                level.seen().iter().filter(|i| i.by_name && i.name == table && (i.own_name || !own_name));
+            let mut items = level.seen().iter().filter(|i| self.is_meant(i, schema, table));
             if let Some(item) = items.next() {
                 let columns = level.item_columns(item);
                 return Ok(columns.into_iter().map(|(n, e)| (n, outer(e, depth))).collect());

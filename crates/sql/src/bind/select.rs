@@ -181,7 +181,7 @@ impl<'a> Binder<'a> {
             level.rels.push(RelEntry { rel: Rel::Values(rows), alias: alias.clone(), columns });
             level.items.push(super::scope::Item {
                 name: alias,
-                own_name: false,
+                own: None,
                 columns: super::scope::ItemColumns::Rel(0),
                 by_name: true,
                 by_column: true,

@@ -347,8 +347,9 @@ impl<'a> Binder<'a> {
         let (query, _) = self.nested(Clause::Targets, |b| {
             let mut targets = Vec::new();
             for c in calls {
-                let (name, registered) = b.function_name(&c.funcname, c.location)?;
-                let list = if name == "unnest" && !registered && c.args.len() > 1 {
+                let called = b.function_name(&c.funcname, c.location)?;
+                let (name, builtin) = (called.name, called.may_be_builtin() && !called.registered);
+                let list = if name == "unnest" && builtin && c.args.len() > 1 {
                     // Each array is a column.
                     let mut list = Vec::new();
                     for arg in b.operands(&c.args)? {

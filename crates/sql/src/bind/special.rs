@@ -53,10 +53,7 @@ impl<'a> Binder<'a> {
             | Op::SvfopLocaltimestampN => "now",
             Op::SvfopCurrentRole | Op::SvfopUser => "current_user",
             Op::SvfopCurrentCatalog => "current_database",
-            // There is one schema.
-            Op::SvfopCurrentSchema => {
-                return Ok(super::constant(Value::Text("public".into()), Type::TEXT, here));
-            }
+            Op::SvfopCurrentSchema => return Ok(self.current_schema(f.location)),
             _ => name,
         };
         let def = self.resolved(function, here)?;

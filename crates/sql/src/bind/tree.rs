@@ -4,7 +4,7 @@
 //! kind, an unknown place is -1, an absent string is empty.
 
 use crate::parse::tree::{self, Node, node::Node as Kind};
-use ondol_types::{SqlError, SqlResult, known, sqlstate};
+use ondol_types::{SqlError, SqlResult, sqlstate};
 
 /// Refuses what a statement says when it is said: `refuse(has_window, "window functions")?`.
 pub fn refuse(said: bool, feature: impl std::fmt::Display) -> SqlResult<()> {
@@ -74,39 +74,6 @@ pub fn list(node: &Node) -> SqlResult<&[Node]> {
 pub fn variant(kind: &Kind) -> String {
     let text = format!("{kind:?}");
     text.split(['(', ' ', '{']).next().unwrap_or_default().to_string()
-}
-
-/// Schemas: everything lives in `public`.
-pub fn check_schema(catalog: &str, schema: &str, location: i32) -> SqlResult<()> {
-    refuse_at(!catalog.is_empty(), "a database name before a schema", location)?;
-    match schema {
-        "" | "public" => Ok(()),
-        known if known::is_schema(known) => {
-            Err(at(SqlError::unsupported(format_args!("schema {known}")), location))
-        }
-        other => Err(at(SqlError::new("3F000", format!("schema \"{other}\" does not exist")), location)),
-    }
-}
-
-/// The name in a list like `schema.name`.
-pub fn plain_name(nodes: &[Node]) -> SqlResult<&str> {
-    let names = strings(nodes)?;
-    match names[..] {
-        [name] => Ok(name),
-        [schema, name] => check_schema("", schema, -1).map(|()| name),
-        [catalog, schema, name] => check_schema(catalog, schema, -1).map(|()| name),
-        _ => Err(SqlError::new(
-            sqlstate::SYNTAX_ERROR,
-            format!("improper qualified name (too many dotted names): {}", names.join(".")),
-        )),
-    }
-}
-
-/// The name of a table that is created, changed or dropped.
-pub fn relation_name(relation: &Option<tree::RangeVar>) -> SqlResult<&tree::RangeVar> {
-    let relation = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
-    check_schema(&relation.catalogname, &relation.schemaname, relation.location)?;
-    Ok(relation)
 }
 
 /// The text of an option's value, as `defGetString` reads it; `None` if it has none.

@@ -1,13 +1,14 @@
 //! Type names of parse trees.
 
-use super::tree::{at, check_schema, kind, refuse_at, strings};
+use super::names::Names;
+use super::tree::{at, kind, refuse_at, strings};
 use crate::parse::tree::{TypeName, a_const::Val, node::Node as Kind};
-use ondol_engine::Catalog;
+use ondol_engine::{Catalog, Name};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// The type that a name means. A column, argument or cast may not have `unknown` or `void`.
-pub fn bind_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
-    let ty = any_type(catalog, name)?;
+pub fn bind_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
+    let ty = any_type(of, name)?;
     if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
         let message = format!("type \"{}\" cannot be used here", ty.id.name());
         return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), name.location));
@@ -16,7 +17,7 @@ pub fn bind_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
 }
 
 /// The same, with `void` allowed, as a function's result may be.
-pub fn any_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
+pub fn any_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
     let location = name.location;
     refuse_at(name.pct_type, "%TYPE", location)?;
     refuse_at(name.setof, "SETOF here", location)?;
@@ -24,15 +25,15 @@ pub fn any_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
     let (plain, user) = match names[..] {
         // The grammar makes another name of one that is not in quotes.
         ["char"] | ["pg_catalog", "char"] => (TypeId::QUOTED_CHAR.name(), None),
-        [n] => (n, if TypeId::from_name(n).is_none() { user_type(catalog, n) } else { None }),
+        [n] => (n, if TypeId::from_name(n).is_none() { found_type(of, n, location) } else { None }),
         ["pg_catalog", n] => (n, None),
         [schema, n] => {
-            check_schema("", schema, location)?;
+            let schema_number = of.schema(schema, location)?;
             let missing = || {
                 let message = format!("type \"{schema}.{n}\" does not exist");
                 at(SqlError::new(sqlstate::UNDEFINED_OBJECT, message), location)
             };
-            (n, Some(user_type(catalog, n).ok_or_else(missing)?))
+            (n, Some(user_type(of.catalog, &Name::new(schema_number, n)).ok_or_else(missing)?))
         }
         _ => return Err(at(SqlError::unsupported("a database name before a type"), location)),
     };
@@ -72,9 +73,16 @@ pub fn any_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
 }
 
 /// A type that users have defined, or the arrays of it, which have its name behind an underscore.
-pub fn user_type(catalog: &Catalog, name: &str) -> Option<TypeId> {
-    let of = |n: &str| catalog.types.get(n).copied();
-    of(name).or_else(|| of(name.strip_prefix('_')?)?.array())
+pub fn user_type(catalog: &Catalog, name: &Name) -> Option<TypeId> {
+    let of = |n: &str| catalog.ty(Name::new(name.schema, n));
+    of(&name.name).or_else(|| of(name.name.strip_prefix('_')?)?.array())
+}
+
+/// The same of a name without a schema.
+fn found_type(of: Names<'_>, name: &str, location: i32) -> Option<TypeId> {
+    let found = of.path.schemas.iter().find_map(|s| user_type(of.catalog, &Name::new(*s, name)))?;
+    of.note(location, found.user().map_or(0, |u| u.schema));
+    Some(found)
 }
 
 /// The name a cast to the type gives a column: the last part of the type's name.

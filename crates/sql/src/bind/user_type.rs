@@ -2,33 +2,41 @@
 //! own.
 use super::Binder;
 use super::ddl::upper_words;
-use super::tree::{at, kind, refuse, strings, unexpected};
-use crate::bound::Statement;
+use super::names::parts;
+use super::tree::{kind, refuse, strings, unexpected};
+use crate::bound::{Dropped, Statement};
 use crate::parse::tree::{DropBehavior, DropStmt, Node, ObjectType, RenameStmt, node::Node as Kind};
+use ondol_engine::Name;
 use ondol_types::user::{UserDef, domain};
 use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
-
-/// The name of a type that is dropped or changed, without its schema.
-pub fn plain_type_name(nodes: &[Node]) -> SqlResult<&str> {
-    match strings(nodes)?[..] {
-        [name] | ["public", name] => Ok(name),
-        [schema, name] if schema == "pg_catalog" => {
-            Err(SqlError::unsupported(format_args!("changing the type {name} of schema {schema}")))
-        }
-        [schema, _] => Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist"))),
-        _ => Err(SqlError::unsupported("a database name before a type")),
-    }
-}
 
 pub fn no_type(name: &str) -> SqlError {
     SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 
 impl<'a> Binder<'a> {
+    /// A type that is dropped or changed, and its name as it was written.
+    pub(super) fn type_named(&self, nodes: &[Node]) -> SqlResult<(Option<&'static UserDef>, String)> {
+        let (schema, name) = parts(nodes)?;
+        let (found, written) = match schema {
+            None => (self.catalog.find_type(self.path, name), name.to_string()),
+            Some("pg_catalog") => {
+                let message = format!("changing the type {name} of schema pg_catalog");
+                return Err(SqlError::unsupported(message));
+            }
+            Some(schema) => {
+                let number = self.names().schema(schema, -1)?;
+                (self.catalog.ty(Name::new(number, name)), format!("{schema}.{name}"))
+            }
+        };
+        Ok((found.and_then(|t| t.user()), written))
+    }
+
     /// Whether a new type can have the name.
-    pub(super) fn free_type_name(&self, name: &str) -> SqlResult<()> {
+    pub(super) fn free_type_name(&self, place: &Name) -> SqlResult<()> {
+        let name = &place.name;
         let taken =
-            super::types::user_type(self.catalog, name).is_some() || self.catalog.table(name).is_some();
+            super::types::user_type(self.catalog, place).is_some() || self.catalog.table(place).is_some();
         if taken {
             let message = format!("type \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
@@ -41,15 +49,16 @@ impl<'a> Binder<'a> {
     /// The definition of a type of some kind; `called` is the kind in messages.
     pub(super) fn type_of_kind(
         &self,
-        name: &str,
+        name: &[Node],
         code: &'static str,
         called: &str,
     ) -> SqlResult<&'static UserDef> {
-        let user = self.catalog.types.get(name).and_then(|t| t.user()).ok_or_else(|| no_type(name))?;
+        let (user, written) = self.type_named(name)?;
+        let user = user.ok_or_else(|| no_type(&written))?;
         if user.kind == code {
             return Ok(user);
         }
-        let message = format!("{} is not {called}", ondol_types::name::quote(name));
+        let message = format!("{} is not {called}", ondol_types::name::quote(&user.name));
         Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message))
     }
 
@@ -64,16 +73,25 @@ impl<'a> Binder<'a> {
                     format!("cannot drop type {shown} because it is required by the database system");
                 return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
             }
-            let name = plain_type_name(&t.names).map_err(|e| at(e, t.location))?;
-            if let Some(user) = self.catalog.types.get(name).and_then(|t| t.user()) {
-                if is_domain && user.kind != domain::CODE {
-                    let message = format!("\"{name}\" is not a domain");
-                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+            let (user, written) = match self.type_named(&t.names) {
+                Err(e) if s.missing_ok && e.sqlstate() == "3F000" => {
+                    names.push(Dropped::Missing(format!("{}, skipping", e.0.message)));
+                    continue;
                 }
-            } else if !s.missing_ok {
-                return Err(no_type(name));
+                found => found?,
+            };
+            let Some(user) = user else {
+                if !s.missing_ok {
+                    return Err(no_type(&written));
+                }
+                names.push(Dropped::Missing(format!("{}, skipping", no_type(&written).0.message)));
+                continue;
+            };
+            if is_domain && user.kind != domain::CODE {
+                let message = format!("\"{written}\" is not a domain");
+                return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
             }
-            names.push(name.to_string());
+            names.push(Dropped::There(Name::new(user.schema, &*user.name)));
         }
         Ok(Statement::DropType {
             names,
@@ -89,6 +107,9 @@ impl<'a> Binder<'a> {
             return Ok(statement);
         }
         let what = s.rename_type();
+        if what == ObjectType::ObjectSchema {
+            return self.rename_schema(&s.subname, &s.newname);
+        }
         let tag = match what {
             ObjectType::ObjectType => "ALTER TYPE",
             ObjectType::ObjectDomain => "ALTER DOMAIN",
@@ -108,14 +129,15 @@ impl<'a> Binder<'a> {
         };
         let object = s.object.as_deref().ok_or_else(|| unexpected("RENAME"))?;
         let Kind::List(list) = kind(object)? else { return Err(unexpected("RENAME")) };
-        let name = plain_type_name(&list.items)?;
-        let user = self.catalog.types.get(name).and_then(|t| t.user()).ok_or_else(|| no_type(name))?;
+        let (user, written) = self.type_named(&list.items)?;
+        let user = user.ok_or_else(|| no_type(&written))?;
+        let name = &user.name;
         if what == ObjectType::ObjectDomain && user.kind != domain::CODE {
             let message = format!("{name} is not a domain");
             return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
         }
-        self.free_type_name(&s.newname)?;
+        self.free_type_name(&Name::new(user.schema, &*s.newname))?;
         let def = UserDef { name: s.newname.clone(), ..user.clone() };
-        Ok(Statement::AlterType { name: name.to_string(), def, tag })
+        Ok(Statement::AlterType { name: Name::new(user.schema, name), def, tag })
     }
 }

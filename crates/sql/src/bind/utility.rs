@@ -79,7 +79,7 @@ impl<'a> Binder<'a> {
             Kind::VacuumStmt(s) => {
                 for r in &s.rels {
                     let Kind::VacuumRelation(r) = kind(r)? else { return Err(unexpected("VACUUM")) };
-                    let v = super::tree::relation_name(&r.relation)?;
+                    let v = self.relation_name(&r.relation)?;
                     let table = self.table(v)?;
                     for c in &r.va_cols {
                         super::dml::target_column(&table, super::tree::string(c)?, -1)?;
@@ -139,6 +139,10 @@ impl<'a> Binder<'a> {
                     let message = format!("SET {} takes only one argument", s.name);
                     return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
                 }
+                if s.name.eq_ignore_ascii_case("search_path") {
+                    // Each is a name, whatever is in it.
+                    values = values.iter().map(|v| ondol_types::name::quote(v)).collect()
+                }
                 set(&s.name, Some(values.join(", ")))
             }
             VariableSetKind::VarSetDefault | VariableSetKind::VarReset => set(&s.name, None),
@@ -161,7 +165,7 @@ impl<'a> Binder<'a> {
         for t in &s.argtypes {
             let Kind::TypeName(t) = kind(t)? else { return Err(unexpected("a parameter type")) };
             // A modifier of a parameter's type means nothing in PostgreSQL either.
-            types.push(bind_type(self.catalog, t)?.id);
+            types.push(bind_type(self.names(), t)?.id);
         }
         let inner = kind(need(&s.query)?)?.clone();
         // PREPARE name [(types)] AS statement
@@ -175,7 +179,7 @@ impl<'a> Binder<'a> {
         };
         // Checked now, bound again for each EXECUTE.
         let statement = Raw { start, end: raw.end, node: inner };
-        let mut binder = Binder::new(self.catalog, self.text, &types);
+        let mut binder = Binder::new(self.catalog, self.text, &types).with_path(self.path, self.listed);
         binder.foreign = self.foreign;
         binder.bind(&statement)?;
         let text = self.text.get(start..raw.end).unwrap_or_default().to_string();

@@ -121,7 +121,7 @@ impl Db {
             Statement::CreateTable { name, columns, constraints, .. } => {
                 self.connection.create_table(&name, columns)?;
                 for (n, i) in constraints.into_iter().enumerate() {
-                    let index = i.name.unwrap_or_else(|| format!("{name}_key{n}"));
+                    let index = i.name.unwrap_or_else(|| format!("{}_key{n}", name.name));
                     self.connection.create_index(
                         &name,
                         &index,
@@ -140,9 +140,8 @@ impl Db {
                     .create_index(&table, &name, i.kind, i.unique, i.columns, i.primary, i.constraint)
                     .map(|()| 0)
             }
-            Statement::CreateFunction { name, args, returns, body, volatility, replace } => {
-                let f = FunctionDef { id: 0, name, args, returns, body, code: vec![], volatility };
-                self.connection.create_function(f, replace).map(|_| 0)
+            Statement::CreateFunction { function, replace } => {
+                self.connection.create_function(*function, replace).map(|_| 0)
             }
             Statement::Begin { isolation, access } => self
                 .connection

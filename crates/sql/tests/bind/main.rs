@@ -7,9 +7,9 @@
 mod show;
 mod table;
 
-use ondol_engine::{Catalog, FunctionDef, IndexDef, TableDef};
+use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Relation, TableDef};
 use ondol_sql::bind::bind;
-use ondol_sql::bound::{Bound, ExprKind, NewIndex, Statement};
+use ondol_sql::bound::{Bound, Dropped, ExprKind, NewIndex, Statement};
 use ondol_sql::parse::parse;
 use ondol_types::resolve::polymorphic::concrete;
 use ondol_types::{SqlError, SqlResult, TypeId, func};
@@ -32,32 +32,33 @@ fn index_def(id: u32, i: &NewIndex) -> IndexDef {
 fn apply(catalog: &mut Catalog, statement: &Statement) {
     catalog.version += 1;
     let id = catalog.version as u32;
-    let change = |catalog: &mut Catalog, name: &str, index: IndexDef| {
+    let change = |catalog: &mut Catalog, name: &Name, index: IndexDef| {
         let Some(old) = catalog.table(name) else { return };
         let mut def = old.def.clone();
-        catalog.indexes.insert(index.name.clone(), name.into());
+        catalog.relations.insert(def.index_name(&index), Relation::Index { table: name.clone() });
         def.indexes.push(index);
-        catalog.tables.insert(name.into(), table::test_table(def));
+        catalog.relations.insert(name.clone(), Relation::Table(table::test_table(def)));
     };
     match statement {
         Statement::CreateTable { name, columns, constraints, checks, .. }
             if catalog.table(name).is_none() =>
         {
             let (columns, checks) = (columns.clone(), checks.clone());
-            let def = TableDef { id, name: name.clone(), columns, indexes: Vec::new(), checks };
-            catalog.tables.insert(name.clone(), table::test_table(def));
+            let (schema, bare) = (name.schema, name.name.clone());
+            let def = TableDef { id, schema, name: bare, columns, indexes: Vec::new(), checks };
+            catalog.relations.insert(name.clone(), Relation::Table(table::test_table(def)));
             for i in constraints {
                 change(catalog, name, index_def(id, i));
             }
         }
         Statement::CreateIndex { table, index, .. } => change(catalog, table, index_def(id, index)),
         Statement::AlterTable(a) => {
-            let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
+            let name = &a.def.as_ref().map_or(a.table.clone(), TableDef::full_name);
             if let Some(def) = &a.def {
-                catalog.tables.remove(&a.table);
-                catalog.indexes.retain(|_, t| *t != a.table);
-                catalog.indexes.extend(def.indexes.iter().map(|i| (i.name.clone(), name.clone())));
-                catalog.tables.insert(name.clone(), table::test_table(def.clone()));
+                forget(catalog, &a.table);
+                let index = || Relation::Index { table: name.clone() };
+                catalog.relations.extend(def.indexes.iter().map(|i| (def.index_name(i), index())));
+                catalog.relations.insert(name.clone(), Relation::Table(table::test_table(def.clone())));
             }
             a.keys
                 .iter()
@@ -65,25 +66,20 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
                 .for_each(|k| change(catalog, name, index_def(id, &k.index)))
         }
         Statement::DropTable { names, .. } => {
-            for name in names {
-                catalog.tables.remove(name);
-                catalog.indexes.retain(|_, t| t != name);
-            }
+            names.iter().filter_map(Dropped::there).for_each(|name| forget(catalog, name))
         }
-        Statement::CreateFunction { name, args, returns, body, volatility, .. } => {
-            let function = FunctionDef {
-                id,
-                name: name.clone(),
-                args: args.clone(),
-                returns: returns.clone(),
-                body: body.clone(),
-                code: Vec::new(),
-                volatility: *volatility,
-            };
+        Statement::CreateFunction { function, .. } => {
+            let function = FunctionDef { id, ..(**function).clone() };
             catalog.functions.insert(id, Arc::new(function));
         }
         _ => {}
     }
+}
+
+/// A table and its indexes.
+fn forget(catalog: &mut Catalog, name: &Name) {
+    catalog.relations.remove(name);
+    catalog.relations.retain(|_, r| !matches!(r, Relation::Index { table } if table == name))
 }
 
 /// bound/B1 and the like, whatever is bound.

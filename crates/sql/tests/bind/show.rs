@@ -4,7 +4,8 @@
 //! `group(0)`, an aggregate `agg(0)`; a constant and a parameter with their types; a cast `cast(x as type)`,
 //! explicit ones with a `!`.
 
-use ondol_engine::{LockStrength, Wait};
+use ondol_engine::name::PUBLIC;
+use ondol_engine::{LockStrength, Name, Wait};
 use ondol_sql::bound::*;
 use ondol_types::{Type, Value, agg, func};
 
@@ -317,7 +318,7 @@ impl<'q> Shower<'q> {
                 out
             }
             Statement::CreateTable { name, columns, constraints, checks, if_not_exists } => {
-                let mut out = vec![format!("create table {name} if_not_exists={if_not_exists}")];
+                let mut out = vec![format!("create table {} if_not_exists={if_not_exists}", named(name))];
                 for c in columns {
                     let not_null = if c.not_null { " not null" } else { "" };
                     let default = c.default.as_ref().map_or(String::new(), |d| format!(" default {d}"));
@@ -329,22 +330,30 @@ impl<'q> Shower<'q> {
             }
             Statement::CreateIndex { table, index: i, if_not_exists, concurrently } => {
                 let how = if *concurrently { " concurrently" } else { "" };
-                vec![format!("create index{how} on {table} if_not_exists={if_not_exists}"), index(i)]
+                vec![format!("create index{how} on {} if_not_exists={if_not_exists}", named(table)), index(i)]
             }
             Statement::AlterTable(a) => {
                 let mut out = Vec::new();
                 if let Some(def) = &a.def {
-                    out.push(format!("{} becomes {def:?}", a.table));
+                    out.push(format!("{} becomes {def:?}", named(&a.table)));
                     out.push(format!("columns {:?}", a.columns));
                 }
                 for key in &a.keys {
-                    out.push(format!("add constraint to {} using {:?}", a.table, key.using));
+                    out.push(format!("add constraint to {} using {:?}", named(&a.table), key.using));
                     out.push(index(&key.index));
                 }
                 out
             }
             other => vec![format!("{other:?}")],
         }
+    }
+}
+
+/// A name, with its schema's number unless that is `public`'s.
+fn named(name: &Name) -> String {
+    match name.schema {
+        PUBLIC => name.name.clone(),
+        schema => format!("{schema}.{}", name.name),
     }
 }
 

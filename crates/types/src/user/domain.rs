@@ -23,9 +23,8 @@ pub(super) const KIND: Kind = Kind {
     create,
 };
 
-fn create(def: &UserDef) -> String {
-    let base = def.base.map_or(String::new(), |b| b.to_string());
-    let mut text = format!("CREATE DOMAIN {} AS {base}", name::quote(&def.name));
+fn create(def: &UserDef, called: &str, base: &str) -> String {
+    let mut text = format!("CREATE DOMAIN {called} AS {base}");
     if let Some(default) = &def.default {
         text += &format!(" DEFAULT {default}");
     }

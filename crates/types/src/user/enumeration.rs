@@ -76,9 +76,9 @@ fn write(ty: TypeId, bytes: &[u8], out: &mut String) {
     out.push_str(place.map_or("", |i| &labels[i].name));
 }
 
-fn create(def: &UserDef) -> String {
+fn create(def: &UserDef, called: &str, _: &str) -> String {
     let labels: Vec<String> = def.parts.iter().map(|l| format!("'{}'", l.name.replace('\'', "''"))).collect();
-    format!("CREATE TYPE {} AS ENUM ({});", crate::name::quote(&def.name), labels.join(", "))
+    format!("CREATE TYPE {called} AS ENUM ({});", labels.join(", "))
 }
 
 // ---- making and changing ----------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ fn not_there(label: &str) -> SqlError {
     SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
 }
 
-/// The definition of a new enum, its numbers not given yet.
-pub fn define(name: &str, labels: &[&str]) -> SqlResult<UserDef> {
+/// The definition of a new enum in the schema of that number, its own numbers not given yet.
+pub fn define(schema: u32, name: &str, labels: &[&str]) -> SqlResult<UserDef> {
     let mut parts: Vec<Part> = Vec::with_capacity(labels.len());
     let mut names = std::collections::HashSet::new();
     for label in labels {
@@ -119,7 +119,7 @@ pub fn define(name: &str, labels: &[&str]) -> SqlResult<UserDef> {
         parts.push(Part { key, name: label.to_string(), text: None });
     }
     let (number, array, base, not_null, default) = (0, 0, None, false, None);
-    Ok(UserDef { number, array, name: name.to_string(), kind: CODE, base, not_null, default, parts })
+    Ok(UserDef { number, array, schema, name: name.to_string(), kind: CODE, base, not_null, default, parts })
 }
 
 /// Where a new label comes.
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn mood() -> UserDef {
-        UserDef { number: 7, array: 8, ..define("mood", &["sad", "ok", "happy"]).expect("a definition") }
+        UserDef { number: 7, array: 8, ..define(2200, "mood", &["sad", "ok", "happy"]).expect("a definition") }
     }
 
     fn names(def: &UserDef) -> Vec<&str> {

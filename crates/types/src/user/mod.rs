@@ -52,6 +52,8 @@ pub struct UserDef {
     pub number: u32,
     /// That of the arrays of it; 0 if there are none.
     pub array: u32,
+    /// The number of its schema.
+    pub schema: u32,
     pub name: String,
     /// The code of its kind.
     pub kind: &'static str,
@@ -78,8 +80,8 @@ pub struct Kind {
     pub code: &'static str,
     pub shape: fn(&UserDef) -> Shape,
     pub items: Items,
-    /// The statement that makes the type.
-    pub create: fn(&UserDef) -> String,
+    /// The statement that makes the type, given how it and the type that it is made of are named there.
+    pub create: fn(&UserDef, &str, &str) -> String,
 }
 
 /// What arrays of a kind's types say of their items (array/A1).
@@ -129,9 +131,10 @@ impl UserDef {
         self.kind().map_or(Items::OfBase, |k| k.items)
     }
 
-    /// The statement that makes the type.
-    pub fn create(&self) -> String {
-        self.kind().map_or(String::new(), |k| (k.create)(self))
+    /// The statement that makes the type: `name` and `base` say how it and the type that it is made of are
+    /// named there.
+    pub fn create(&self, name: &str, base: &str) -> String {
+        self.kind().map_or(String::new(), |k| (k.create)(self, name, base))
     }
 
     /// Whether both are the same type of one database, perhaps before and after a change.

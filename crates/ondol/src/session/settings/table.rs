@@ -3,7 +3,7 @@
 use super::number::{self, Unit};
 use ondol_types::datetime::zone;
 use ondol_types::known::{self, KnownSetting, SettingContext, SettingKind};
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, name, sqlstate};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -50,10 +50,9 @@ const RULES: &[(&str, Rule)] = &[
 
 /// What a session finds where PostgreSQL's server would say something else.
 const DEFAULTS: &[(&str, &str)] = &[
-    ("search_path", "public"),
     ("server_version", concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")")),
     ("server_version_num", "150000"),
-    ("session_authorization", crate::session::runtime::USER),
+    ("session_authorization", ondol_engine::name::USER),
     // Nobody connects over the network, and nothing runs besides.
     ("autovacuum", "off"),
     ("max_parallel_workers", "1024"),
@@ -323,15 +322,15 @@ fn float_digits(s: &Setting, value: &str) -> SqlResult<String> {
 }
 
 fn search_path(s: &Setting, value: &str) -> SqlResult<String> {
-    match s.spelled(value, &["public", "\"$user\", public", "\"$user\",public"]) {
-        true => Ok(s.default.to_string()),
-        false => Err(s.unsupported(value)),
+    match name::list(value) {
+        Some(_) => Ok(value.to_string()),
+        None => Err(s.invalid(value).detail("List syntax is invalid.")),
     }
 }
 
 /// There is one user.
 fn role(s: &Setting, value: &str) -> SqlResult<String> {
-    match value == crate::session::runtime::USER || s.key == "role" && value == "none" {
+    match value == ondol_engine::name::USER || s.key == "role" && value == "none" {
         true => Ok(value.to_string()),
         false => {
             Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("role \"{value}\" does not exist")))

@@ -106,7 +106,7 @@ fn read(world: &Arc<World>, seed: u64) -> Result<SqlResult<Vec<String>>, ondol_b
         let db = open(disk)?;
         let mut s = db.session();
         let mut lines = vec![];
-        for table in db.engine.catalog().tables.values() {
+        for table in db.engine.catalog().tables() {
             let mut rows = rows(&mut s, &table.def.name)?;
             rows.sort();
             lines.append(&mut rows);
