@@ -16,6 +16,7 @@ use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
+use ondol_types::catalog::registered;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
 use params::{count_mismatch, fit, with_refs};
@@ -37,6 +38,7 @@ pub(crate) mod cursor;
 pub(crate) mod define;
 mod define_type;
 pub(crate) mod execute;
+pub(crate) mod facts;
 pub(crate) mod foreign;
 pub(crate) mod held;
 pub(crate) mod named;
@@ -573,6 +575,12 @@ impl Session {
     }
 
     pub(crate) fn fit<'v>(&self, given: &'v [Value], wanted: &[TypeId]) -> SqlResult<Vec<Cow<'v, Value>>> {
+        let names = |t: &TypeId| registered::kind(t.element().unwrap_or(*t)).is_some();
+        if wanted.iter().any(names) {
+            let facts = self.facts();
+            let sight = facts.sight();
+            return self.with_context(|ctx| fit(given, wanted, &runtime::seeing(*ctx, sight.as_ref())));
+        }
         self.with_context(|ctx| fit(given, wanted, ctx))
     }
 

@@ -537,6 +537,7 @@ fn document() -> String {
     out += LIMITS;
     out += PARALLEL;
     out += PARQUET;
+    out += CATALOG;
     out += ELSEWHERE;
     let fixed = known::settings().filter(|k| k.context == known::SettingContext::User);
     let fixed = fixed.map(|k| k.name).filter(|n| !settings.iter().any(|s| s.0 == *n));
@@ -567,7 +568,18 @@ A row's size is known when its table is made, and a larger one is refused then: 
 const ELSEWHERE: &str = "
 ## What PostgreSQL has besides
 
-PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the tables and views of `pg_catalog` and `information_schema`, the system columns of tables, time zones other than UTC and fixed abbreviations. All settings are known: those above are obeyed; of those listed last a session can ask only for what is done anyway, and all else is not supported (0A000); what PostgreSQL does not let a session change is refused as PostgreSQL does (55P02). Names with a dot hold whatever they are given. Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
+PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the system columns of tables, time zones other than UTC and fixed abbreviations. All settings are known: those above are obeyed; of those listed last a session can ask only for what is done anyway, and all else is not supported (0A000); what PostgreSQL does not let a session change is refused as PostgreSQL does (55P02). Names with a dot hold whatever they are given. Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
+";
+
+/// Held by `tests/catalog.rs`.
+const CATALOG: &str = "
+## PostgreSQL's catalogue
+
+`pg_catalog` and `information_schema` have all relations of PostgreSQL 15, with its columns and types, in its order; a column of a type that is not here is text. Those of whose rows none is here are empty. What is PostgreSQL's own (types, functions, operators, casts, operator classes) has PostgreSQL's OIDs, as far as it is here; what users have made has OIDs from 16384 on. Rows are made when a statement reads them, of the dictionary that it sees; of `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_index` and `pg_constraint` only those of one object are made where the statement asks for one by its OID (or `relname`). The relations cannot be changed (42501).
+
+`regclass`, `regtype`, `regproc`, `regprocedure`, `regoper`, `regoperator`, `regnamespace`, `regrole` and `regcollation` read and show names. A name is looked up when the statement runs, also that of a literal; that of a literal is looked at when the statement is planned, too, for its error. A value keeps the name that it was shown by when it was made, so no column has such a type (0A000).
+
+What differs: there are no system columns, so `pg_attribute` has no rows of them; a table's rows have no type (`reltype` is 0); indexes are of the kind that they are here; the texts of defaults and checks are those that were written; `reltuples` counts rows, `relpages` memory. There is one role, one database, and nothing to grant, so privileges are what an owner has. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
 ";
 
 /// Held by `tests/parallel.rs`.

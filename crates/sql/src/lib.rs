@@ -8,6 +8,7 @@
 
 pub mod bind;
 pub mod bound;
+pub mod catalog;
 pub mod code;
 pub mod compile;
 pub mod copy;

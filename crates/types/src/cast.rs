@@ -275,7 +275,7 @@ mod tests {
         integer>\"char\" e, \"char\">integer e, \"char\">text i, \"char\">character varying a, \
         \"char\">character a, text>\"char\" a, character varying>\"char\" a, character>\"char\" a, \
         name>text i, name>character varying a, name>character a, text>name i, character varying>name i, \
-        character>name i";
+        character>name i, pg_node_tree>text i";
 
     #[test]
     fn what_stays_is_what_a_cast_gives_back() {
@@ -317,7 +317,33 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_pg_cast() {
+        // Each of regclass and its like has the casts of oid.
+        let integers = [TypeId::OID, TypeId::INT2, TypeId::INT4, TypeId::INT8];
+        let registered = |t: TypeId| catalog::registered::kind(t).is_some();
+        let of_registered = |from: TypeId, to: TypeId| match (registered(from), registered(to)) {
+            (false, true) if integers.contains(&from) => Some(CastContext::Implicit),
+            (false, true) if from == TypeId::TEXT || from == TypeId::VARCHAR => {
+                (to == TypeId::REGCLASS).then_some(CastContext::Implicit)
+            }
+            (true, false) => match to {
+                TypeId::OID => Some(CastContext::Implicit),
+                TypeId::INT4 | TypeId::INT8 => Some(CastContext::Assignment),
+                _ => None,
+            },
+            (true, true) => [
+                (TypeId::REGPROC, TypeId::REGPROCEDURE),
+                (TypeId::REGPROCEDURE, TypeId::REGPROC),
+                (TypeId::REGOPER, TypeId::REGOPERATOR),
+                (TypeId::REGOPERATOR, TypeId::REGOPER),
+            ]
+            .contains(&(from, to))
+            .then_some(CastContext::Implicit),
+            _ => None,
+        };
         let listed = |from: TypeId, to: TypeId| {
+            if registered(from) || registered(to) {
+                return of_registered(from, to);
+            }
             let name = format!("{from}>{to} ");
             let found = PG_CAST.split(", ").find_map(|c| c.strip_prefix(&name).filter(|c| c.len() == 1));
             found.map(|c| match c {

@@ -21,6 +21,7 @@ pub mod known;
 pub mod limits;
 pub mod name;
 pub mod numeric;
+pub mod objects;
 mod regex;
 pub mod resolve;
 pub mod text;

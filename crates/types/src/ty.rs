@@ -112,6 +112,8 @@ polymorphic! {
     4 ANYCOMPATIBLEARRAY = 5078 "anycompatiblearray" Class::None;
     /// The same as anyelement, and an enum.
     5 ANYENUM = 3500 "anyenum" Class::Opaque(&user::enumeration::FORM);
+    /// A row.
+    6 RECORD = 2249 "record" Class::Opaque(&catalog::record::FORM);
 }
 
 /// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
@@ -669,7 +671,8 @@ mod tests {
             assert_eq!((TypeId::from_number(t.number()), element.array()), (Some(t), Some(t)));
             assert_eq!((TypeId::from_name(t.name()), TypeId::from_oid(t.oid())), (Some(t), Some(t)));
         }
-        assert_eq!(TypeId::arrays().count(), TypeId::all().count() - 2);
+        // There are none of unknown, void and pg_node_tree.
+        assert_eq!(TypeId::arrays().count(), TypeId::all().count() - 3);
         assert_eq!((TypeId::VOID.array(), TypeId::from_number(TypeId::VOID.number() | ARRAY)), (None, None));
         assert_eq!(TypeId::from_number(TypeId::ANYARRAY.number()), None);
         assert_eq!((TypeId::ANYARRAY.name(), TypeId::ANYARRAY.is_array()), ("anyarray", false));

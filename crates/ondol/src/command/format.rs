@@ -170,7 +170,7 @@ fn ends_in_digit(text: &str) -> bool {
 
 /// Whether psql puts the type's values to the right.
 fn right_aligned(ty: TypeId) -> bool {
-    ty.category() == Category::Numeric
+    ty.category() == Category::Numeric && ondol_types::catalog::registered::kind(ty).is_none()
 }
 
 /// A cell's lines as shown, with their widths.

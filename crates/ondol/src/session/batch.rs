@@ -1,5 +1,6 @@
 //! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache
 //! misses overlap; or prepared statements of any kinds.
+use crate::session::facts::Facts;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::prepared::Prepared;
@@ -199,7 +200,9 @@ impl Session {
         }
         self.fresh = false;
         self.prepare_host(plan);
-        let context = context_for(plan, &self.database.name, &self.host);
+        let facts = self.facts_for(plan);
+        let sight = facts.as_ref().and_then(Facts::sight);
+        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref());
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,

@@ -7,6 +7,7 @@
 //! - **C3** A statement that changes or locks rows is run to its end when the first rows are fetched, and
 //!   what it gave is kept. So is one of the few that cannot be left between two rows, when it is opened.
 use crate::session::Session;
+use crate::session::facts::Facts;
 use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
 use crate::session::planned::{STALE_LIMIT, Telling, churning, is_stale, transaction_failed};
@@ -341,7 +342,9 @@ impl Session {
     /// Calls `f` with the surroundings of a plan's execution.
     fn surrounded<R>(&mut self, plan: &Plan, f: impl FnOnce(&mut Connection, &Env<'_>) -> R) -> R {
         self.prepare_host(plan);
-        let context = context_for(plan, &self.database.name, &self.host);
+        let facts = self.facts_for(plan);
+        let sight = facts.as_ref().and_then(Facts::sight);
+        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref());
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,

@@ -10,6 +10,7 @@ use ondol_engine::{Catalog, Charge, Path, Table};
 use ondol_sql::bound::Bound;
 use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::{Parted, PointRead, PointUpdate};
+use ondol_types::catalog::registered;
 use ondol_types::{SqlResult, TypeId, func, limits};
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(crate) struct Plan {
     pub timeless: bool,
     /// It asks the session for views, functions or settings.
     pub asks_host: bool,
+    /// Its functions and conversions may ask for objects by name or number.
+    pub asks_catalog: bool,
     /// Its short way, if it has one.
     pub point: Option<PointRead>,
     pub update: Option<PointUpdate>,
@@ -49,11 +52,17 @@ impl Plan {
         });
         let asks_host = asks_caller
             || !program.functions.is_empty()
-            || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
+            || (program.ops.iter()).any(|op| matches!(op, Op::SystemRows { .. } | Op::SystemRowsOf { .. }));
+        let names = |t: TypeId| registered::kind(t.element().unwrap_or(t)).is_some();
+        let asks_catalog = !program.functions.is_empty()
+            || program.casts.iter().any(|c| names(c.to.id))
+            || program.ops.iter().any(|op| matches!(op, Op::Call { func, .. } if func::system::asks(*func)));
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
-        let (parted, bytes) = (Parted::of(&program).filter(|_| !asks_caller), program.bytes());
+        // Whoever reads a part knows nothing of the session and the catalog.
+        let parted = Parted::of(&program).filter(|_| !asks_caller && !asks_catalog);
+        let bytes = program.bytes();
         let sizes = program.tables.iter().map(|t| t.estimate_rows()).collect();
         let program = Arc::new(program);
         Plan {
@@ -61,6 +70,7 @@ impl Plan {
             columns,
             timeless,
             asks_host,
+            asks_catalog,
             point,
             update,
             once: false,

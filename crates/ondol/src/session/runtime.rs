@@ -1,6 +1,7 @@
 //! Between a session and the interpreter: compiling, running, and what a running statement may know of the
 //! world.
 use crate::session::Session;
+use crate::session::facts::Facts;
 use crate::session::plan::Plan;
 use crate::session::settings::Settings;
 use crate::session::system;
@@ -11,11 +12,13 @@ use ondol_base::sync::Mutex;
 use ondol_engine::name::USER;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::{Bound, ExplainOptions};
+use ondol_sql::catalog::{Sight, by_key};
 use ondol_sql::code::{Program, Rejected};
 use ondol_sql::compile::compile;
 use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
 use ondol_types::func::{Caller, Context, NoCaller};
 use ondol_types::limits::Limits;
+use ondol_types::objects::Nothing;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +43,8 @@ pub(crate) struct SessionHost {
     catalog: Mutex<Option<Arc<Catalog>>>,
     /// What the statement at hand sees of the settings.
     settings: Mutex<Seen>,
+    /// What the catalogue shows of the session.
+    facts: Mutex<Facts>,
 }
 
 /// Settings as a statement sees them, and as it leaves them.
@@ -61,6 +66,7 @@ impl SessionHost {
             programs: Mutex::new(HashMap::new()),
             catalog: Mutex::new(None),
             settings: Mutex::new(Seen::default()),
+            facts: Mutex::new(Facts::default()),
         }
     }
 }
@@ -69,9 +75,16 @@ impl Host for SessionHost {
     fn system_rows(
         &self,
         view: &str,
+        key: Option<(usize, ValueRef<'_>)>,
         connection: &Connection,
         each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
     ) -> SqlResult<()> {
+        if by_key(view).is_some() {
+            return match self.facts.lock().sight() {
+                Some(sight) => ondol_sql::catalog::rows(view, key, &sight, each),
+                None => Ok(()),
+            };
+        }
         let settings = self.settings.lock().settings.clone();
         system::rows(view, connection, settings.as_ref(), each)
     }
@@ -159,8 +172,21 @@ fn compile_at(
 
 /// The context that a program runs in, unless it may be [`UNTIMED`].
 #[inline]
-pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str, host: &'a SessionHost) -> Option<Context<'a>> {
-    (!plan.timeless).then(|| context(database, host))
+pub(crate) fn context_for<'a>(
+    plan: &Plan,
+    database: &'a str,
+    host: &'a SessionHost,
+    sight: Option<&'a Sight<'a>>,
+) -> Option<Context<'a>> {
+    (!plan.timeless).then(|| seeing(context(database, host), sight))
+}
+
+/// The context with the database's objects.
+pub(crate) fn seeing<'a>(context: Context<'a>, sight: Option<&'a Sight<'a>>) -> Context<'a> {
+    match sight {
+        Some(objects) => Context { objects, ..context },
+        None => context,
+    }
 }
 
 /// A context for reading values, with the transaction's time.
@@ -181,6 +207,7 @@ pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64) -> C
         version: VERSION,
         limits: Limits::NONE,
         caller: &NoCaller,
+        objects: &Nothing,
     }
 }
 
@@ -316,6 +343,7 @@ impl Session {
     #[cold]
     fn inform_host(&self) {
         *self.host.catalog.lock() = Some(self.connection.catalog());
+        *self.host.facts.lock() = self.facts();
         *self.host.settings.lock() = Seen { settings: Some(self.settings.clone()), changed: false };
     }
 
@@ -359,7 +387,9 @@ impl Session {
             return self.run_program_in_parts(plan, workers, params, sink);
         }
         self.prepare_host(plan);
-        let context = context_for(plan, &self.database.name, &self.host);
+        let facts = self.facts_for(plan);
+        let sight = facts.as_ref().and_then(Facts::sight);
+        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref());
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
@@ -382,7 +412,9 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<()> {
         self.prepare_host(plan);
-        let context = context(&self.database.name, &self.host);
+        let facts = self.facts_for(plan);
+        let sight = facts.as_ref().and_then(Facts::sight);
+        let context = seeing(context(&self.database.name, &self.host), sight.as_ref());
         let env = Env {
             context: &context,
             host: &self.host,
@@ -407,7 +439,9 @@ impl Session {
         self.fresh = false;
         self.prepare_host(plan);
         let fitted = self.fit(params, &plan.program.params)?;
-        let context = context(&self.database.name, &self.host);
+        let facts = self.facts_for(plan);
+        let sight = facts.as_ref().and_then(Facts::sight);
+        let context = seeing(context(&self.database.name, &self.host), sight.as_ref());
         let env = Env {
             context: &context,
             host: &self.host,
@@ -452,4 +486,5 @@ pub(crate) const UNTIMED: Context<'static> = Context {
     version: VERSION,
     limits: Limits::NONE,
     caller: &NoCaller,
+    objects: &Nothing,
 };

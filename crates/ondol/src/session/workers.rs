@@ -188,7 +188,7 @@ impl Session {
     ) -> SqlResult<(u64, Option<Token>)> {
         self.fresh = false;
         let Some(parted) = plan.parted else { return self.run_program(plan, params, sink) };
-        let context = context_for(plan, &self.database.name, &self.host);
+        let context = context_for(plan, &self.database.name, &self.host, None);
         let env = Env {
             context: context.as_ref().unwrap_or(&crate::session::runtime::UNTIMED),
             host: &NoHost,

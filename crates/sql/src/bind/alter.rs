@@ -307,6 +307,7 @@ impl<'a> Binder<'a> {
             let message = format!("column \"{}\" has pseudo-type {}", c.name, super::name_of(ty.id));
             return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
         }
+        super::types::check_stored(ty.id)?;
         if let Some(collate) = &new.coll_clause {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, -1)?;

@@ -104,13 +104,19 @@ impl<'a> Binder<'a> {
 
     /// `x[...]`, and what may follow.
     pub(super) fn indirection(&mut self, i: &'a tree::AIndirection) -> SqlResult<Expr> {
+        if let [only] = &i.indirection[..]
+            && let Some(Kind::String(field)) = &only.node
+        {
+            let arg = self.operand(need(&i.arg)?)?;
+            return self.field(arg, &field.sval);
+        }
         if !i.indirection.iter().all(|n| matches!(n.node, Some(Kind::AIndices(_)))) {
             return Err(at_expr(
                 SqlError::unsupported("selecting a field"),
                 super::dml::node_place(need(&i.arg)?),
             ));
         }
-        let arg = self.operand(need(&i.arg)?)?;
+        let arg = coerce::as_array(self.operand(need(&i.arg)?)?);
         let at_arg = arg.at;
         let subscripts = self.subscripts(&i.indirection)?;
         let Some(element) = arg.ty.element() else {
@@ -126,6 +132,36 @@ impl<'a> Binder<'a> {
         };
         args.extend(subscripts.list);
         Ok(coerce::of_length(self.unnamed(function, args, Type::new(ty.id), at_arg), ty))
+    }
+
+    /// `(row).name`, of the rows that there are: items of an array with their places.
+    fn field(&mut self, row: Expr, name: &str) -> SqlResult<Expr> {
+        let place = row.at;
+        if row.ty.id != TypeId::RECORD {
+            let message = format!(
+                "column notation .{name} applied to type {}, which is not a composite type",
+                name_of(row.ty.id)
+            );
+            return Err(at_expr(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), place));
+        }
+        let n = match name {
+            "x" => 0,
+            "n" => 1,
+            _ => {
+                let message = format!("could not identify column \"{name}\" in record data type");
+                return Err(at_expr(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), place));
+            }
+        };
+        match row.kind {
+            ExprKind::Call { func, mut args } if func == id::EXPANDED && args.len() == 2 => {
+                Ok(args.swap_remove(n))
+            }
+            kind => {
+                let (function, ty) =
+                    [(id::EXPANDED_ITEM, Type::new(TypeId::INT2)), (id::EXPANDED_PLACE, Type::INT4)][n];
+                Ok(self.unnamed(function, vec![Expr { kind, ..row }], ty, place))
+            }
+        }
     }
 
     fn subscripts(&mut self, nodes: &'a [Node]) -> SqlResult<Subscripts> {
@@ -179,7 +215,7 @@ impl<'a> Binder<'a> {
     pub(super) fn array_operator(&mut self, e: &'a tree::AExpr, name: &str, all: bool) -> SqlResult<Expr> {
         let node = need(&e.rexpr)?;
         let left = self.operand(need(&e.lexpr)?)?;
-        let array = self.operand(node)?;
+        let array = coerce::as_array(self.operand(node)?);
         let item = match (array.ty.id, array.ty.id.element()) {
             (TypeId::UNKNOWN, _) => TypeId::UNKNOWN,
             (_, Some(item)) => item,
@@ -292,7 +328,7 @@ impl<'a> Binder<'a> {
     pub(super) fn unnest(&mut self, c: &'a FuncCall, ordinality: bool) -> SqlResult<Query> {
         let (arrays, _) = self.nested(Clause::FromFunction, |b| b.exprs(&c.args))?;
         let mut args = Vec::with_capacity(arrays.len());
-        for e in arrays {
+        for e in arrays.into_iter().map(coerce::as_array) {
             if e.ty.id.is_array() {
                 args.push(e);
                 continue;

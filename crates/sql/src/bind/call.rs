@@ -15,6 +15,7 @@ use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
 use ondol_engine::name::PG_CATALOG;
 use ondol_engine::{FunctionDef, Name, Returns};
 use ondol_types::cast::CastContext;
+use ondol_types::catalog::oid;
 use ondol_types::func::{ANY, Volatility};
 use ondol_types::resolve::{self, polymorphic::concrete};
 use ondol_types::ty::Category;
@@ -119,6 +120,16 @@ impl<'a> Binder<'a> {
 
     /// A function of PostgreSQL's.
     pub(super) fn builtin(&mut self, name: &str, mut args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
+        if let ("pg_typeof", [arg]) = (name, &args[..]) {
+            // The type that it has here, as it is called when the statement runs.
+            let number = constant(oid::oid(arg.ty.id.oid()), Type::new(TypeId::OID), place(location));
+            return self.cast(number, Type::new(TypeId::REGTYPE), true);
+        }
+        args = args.into_iter().map(coerce::as_array).collect();
+        if let (super::set::EXPAND, [array]) = (name, &args[..]) {
+            let array = array.clone();
+            return self.expand(array, location);
+        }
         if super::set::gives_rows(name) {
             return self.set_call(name, args, location);
         }

@@ -12,6 +12,7 @@ use super::tree::{at_expr, unexpected};
 use super::{Binder, constant, name_of};
 use crate::bound::{Expr, ExprKind, Query, Rel, RelEntry, Target, may_be_kept, walk_query_mut};
 use ondol_types::cast::{self, CastContext, cast_context};
+use ondol_types::catalog::{registered, vector};
 use ondol_types::func::{self, ANY, Context, FuncDef, OperatorDef, Volatility, id};
 use ondol_types::resolve::polymorphic::concrete;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, sqlstate, text};
@@ -31,6 +32,11 @@ fn names_a_moment(text: &str) -> bool {
 /// Whether it is a time, or an array of such.
 fn is_moment(t: TypeId) -> bool {
     matches!(t.element().unwrap_or(t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
+}
+
+/// Whether its values are names of objects, which may mean others tomorrow.
+fn names_an_object(t: TypeId) -> bool {
+    registered::kind(t.element().unwrap_or(t)).is_some()
 }
 
 impl Binder<'_> {
@@ -103,6 +109,14 @@ impl Binder<'_> {
             ExprKind::Param(n) => {
                 self.settle_param(n, to, e.at)?;
                 Ok(Expr { kind: ExprKind::Param(n), ty: Type::new(to), at: e.at })
+            }
+            ExprKind::Const(Value::Text(t)) if names_an_object(to) => {
+                // Looked at now, for an error in its place; found when the statement runs.
+                let sight = crate::catalog::Sight::of_catalog(self.catalog, self.path);
+                let context = Context { objects: &sight, ..Context::EMPTY };
+                text::input(&t, ty, &context).map_err(|x| at_expr(x, e.at))?;
+                let arg = Box::new(constant(Value::Text(t), Type::TEXT, e.at));
+                Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at })
             }
             ExprKind::Const(Value::Text(t)) => {
                 if is_moment(to) && names_a_moment(&t) {
@@ -261,6 +275,13 @@ impl Binder<'_> {
 /// An argument of a function that looks at the spaces that values of char(n) do not keep.
 pub fn padded(def: &FuncDef, arg: Expr) -> Expr {
     if func::sees_padding(def.id) { shown(arg) } else { arg }
+}
+
+/// An int2vector or oidvector as the array of its items; anything else as it is.
+pub fn as_array(e: Expr) -> Expr {
+    let Some(array) = vector::array_of(e.ty.id) else { return e };
+    let place = e.at;
+    Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit: false }, ty: Type::new(array), at: place }
 }
 
 /// char(n) with the blanks that its values do not keep, as bpchar without a length; anything else as it is.

@@ -13,9 +13,9 @@ use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
     SortByNulls, node::Node as Kind,
 };
-use ondol_engine::name::{PUBLIC, is_system};
+use ondol_engine::name::PUBLIC;
 use ondol_engine::{CheckDef, ColumnDef, IndexColumn, IndexKind, Name, Relation, TableDef};
-use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 
 /// Bytes in a name.
 const MAX_NAME: usize = 63;
@@ -144,6 +144,7 @@ impl<'a> Binder<'a> {
                 return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
             }
             check_column_name(&name)?;
+            super::types::check_stored(ty.id)?;
             if columns.iter().any(|c| c.name == name) {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
@@ -262,6 +263,7 @@ impl<'a> Binder<'a> {
             let message = format!("column \"{}\" has pseudo-type {}", c.colname, super::name_of(ty.id));
             return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
         }
+        super::types::check_stored(ty.id).map_err(|e| at(e, here))?;
         if let Some(collate) = &c.coll_clause {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, collate.location)?;
@@ -591,8 +593,11 @@ impl<'a> Binder<'a> {
                     Some(Name::new(number, name)).filter(|n| self.catalog.relations.contains_key(n))
                 }
             };
-            let known = known::is_relation(schema.unwrap_or_default(), name) && number.is_none_or(is_system);
-            refuse(found.is_none() && known, format_args!("catalog relation {name}"))?;
+            if found.is_none()
+                && let Some(r) = crate::catalog::relation(schema.unwrap_or_default(), name)
+            {
+                return Err(super::from::no_change(r, -1));
+            }
             let dropped = match (found, schema) {
                 (Some(found), _) => Dropped::There(found),
                 (None, Some(schema)) if number.is_none() => {

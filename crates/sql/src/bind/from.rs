@@ -7,14 +7,17 @@ use super::scope::{Clause, Item, ItemColumns, NOTHING_SEEN};
 use super::tree::{at, const_text, kind, list, need, refuse, refuse_at, strings, unexpected, variant};
 use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target};
+use crate::catalog;
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
 use ondol_engine::Name;
-use ondol_engine::name::PG_CATALOG;
-use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
+use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG};
+use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
 use std::sync::Arc;
 
 type Columns = Vec<(String, Expr)>;
+/// A relation, its columns, and its name if it has one of its own.
+type Seen = (Rel, Vec<(String, Type)>, Option<Name>);
 
 impl<'a> Binder<'a> {
     /// Binds the items of FROM; afterwards the level shows them.
@@ -104,8 +107,11 @@ impl<'a> Binder<'a> {
     }
 
     /// A table or a system view, with its columns and its name.
-    fn relation(&mut self, v: &RangeVar) -> SqlResult<(Rel, Vec<(String, Type)>, Option<Name>)> {
+    fn relation(&mut self, v: &RangeVar) -> SqlResult<Seen> {
         refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
+        if let Some(found) = self.catalog_relation(v)? {
+            return Ok(found);
+        }
         let found = self.relation_of(v);
         if let Some(table) = found.and_then(|f| f.1.table()) {
             let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
@@ -127,6 +133,44 @@ impl<'a> Binder<'a> {
         Err(error)
     }
 
+    /// A relation of the catalogue: one with rows of its own, or the query that it is.
+    fn catalog_relation(&mut self, v: &RangeVar) -> SqlResult<Option<Seen>> {
+        let Some(r) = self.system_relation(v) else { return Ok(None) };
+        let columns = r.columns.iter().map(|c| (c.name.to_string(), Type::new(c.ty))).collect();
+        let rel = match catalog::query_of(self.catalog, r)? {
+            Some(query) => {
+                self.count_query()?;
+                Rel::Query(Box::new(query))
+            }
+            None => Rel::System(r.key),
+        };
+        let schema = if r.schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
+        Ok(Some((rel, columns, Some(Name::new(schema, r.name)))))
+    }
+
+    /// The relation of the catalogue that a name means: by the path, if it has no schema.
+    fn system_relation(&self, v: &RangeVar) -> Option<&'static catalog::Relation> {
+        if !v.catalogname.is_empty() {
+            return None;
+        }
+        if !v.schemaname.is_empty() {
+            return catalog::relation(&v.schemaname, &v.relname);
+        }
+        for schema in &self.path.schemas {
+            match *schema {
+                PG_CATALOG | INFORMATION_SCHEMA => {
+                    let found = catalog::relation(self.catalog.schema_name(*schema), &v.relname);
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+                other if self.catalog.relations.contains_key(&Name::new(other, &*v.relname)) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
     /// The table that a statement changes, as relation 0.
     pub(super) fn target_table(
         &mut self,
@@ -145,6 +189,9 @@ impl<'a> Binder<'a> {
     /// A table by name, for statements that change it.
     pub(super) fn table(&self, v: &RangeVar) -> SqlResult<std::sync::Arc<ondol_engine::Table>> {
         refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
+        if let Some(r) = self.system_relation(v) {
+            return Err(no_change(r, v.location));
+        }
         match self.relation_of(v).and_then(|f| f.1.table()) {
             Some(t) => Ok(t.clone()),
             None if system_view(v).is_some() => {
@@ -200,6 +247,26 @@ impl<'a> Binder<'a> {
             let columns = query.columns();
             let one = columns.len() == 1 + usize::from(f.ordinality) && calls.len() == 1;
             (Rel::Query(Box::new(query)), columns, one)
+        } else if name == super::set::EXPAND && simple && c.args.len() == 1 {
+            let mut query = self.within(Clause::FromFunction, |b| b.unnest(c, true))?;
+            for (target, name) in query.targets.iter_mut().zip(["x", "n"]) {
+                target.name = name.into();
+                if name == "n" {
+                    let place = std::mem::replace(
+                        &mut target.expr,
+                        super::constant(Value::Null, Type::INT4, u32::MAX),
+                    );
+                    let kind = ExprKind::Cast { arg: Box::new(place), explicit: false };
+                    target.expr = Expr { kind, ty: Type::INT4, at: u32::MAX };
+                }
+            }
+            let columns = query.columns();
+            (Rel::Query(Box::new(query)), columns, false)
+        } else if let Some(r) =
+            catalog::function_relation(name, c.args.len()).filter(|_| simple && !registered)
+        {
+            let columns = r.columns.iter().map(|c| (c.name.to_string(), Type::new(c.ty))).collect();
+            (Rel::System(r.key), columns, false)
         } else if is_unnest {
             let query = self.within(Clause::FromFunction, |b| b.unnest(c, f.ordinality))?;
             let columns = query.columns();
@@ -217,6 +284,7 @@ impl<'a> Binder<'a> {
             (rel, vec![(name.to_string(), ty)], true)
         } else if name == "generate_subscripts" && simple && !registered && builtin {
             let args = self.within(Clause::FromFunction, |b| b.exprs(&c.args))?;
+            let args = args.into_iter().map(coerce::as_array).collect();
             let rel = subscript_series(self, args, c.location)?;
             (rel, vec![(name.to_string(), Type::INT4)], true)
         } else if registered && simple {
@@ -469,11 +537,17 @@ fn system_view(v: &RangeVar) -> Option<system::View> {
     system::view(&v.relname).filter(|_| matches!(v.schemaname.as_str(), "" | "pg_catalog" | "public"))
 }
 
-/// The error of a table that is not there: PostgreSQL's own are not supported, others do not exist.
+/// The error of a table that is not there, or that is PostgreSQL's own, which nobody changes.
 pub fn no_relation(v: &RangeVar) -> SqlError {
-    if known::is_relation(&v.schemaname, &v.relname) {
-        return at(SqlError::unsupported(format_args!("catalog relation {}", v.relname)), v.location);
+    if let Some(r) = catalog::relation(&v.schemaname, &v.relname).filter(|_| v.catalogname.is_empty()) {
+        return no_change(r, v.location);
     }
     let message = format!("relation \"{}\" does not exist", written(v));
     at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), v.location)
+}
+
+pub fn no_change(r: &catalog::Relation, location: i32) -> SqlError {
+    let what = if r.is_view { "view" } else { "catalog" };
+    let message = format!("permission denied: \"{}\" is a system {what}", r.name);
+    at(SqlError::new("42501", message), location)
 }

@@ -169,6 +169,10 @@ impl<'a> Binder<'a> {
     /// The name of a function: `f`, `schema.f`.
     pub(super) fn function_name(&self, nodes: &'a [Node], location: i32) -> SqlResult<Called<'a>> {
         let (prefix, name) = parts(nodes).map_err(|e| at(e, location))?;
+        if let (Some("information_schema"), "_pg_expandarray") = (prefix, name) {
+            let (name, schema) = (super::set::EXPAND, Some(PG_CATALOG));
+            return Ok(Called { name, schema, prefix, registered: false });
+        }
         let schema = prefix.map(|s| self.names().schema(s, location)).transpose()?;
         let registered = !self.functions(schema, name).is_empty();
         Ok(Called { name, schema, prefix, registered })

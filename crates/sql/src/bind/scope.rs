@@ -7,8 +7,10 @@
 use super::Binder;
 use super::tree::at;
 use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry, With};
+use crate::catalog;
 use ondol_engine::Name;
-use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
+use ondol_types::catalog::oid;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -287,6 +289,14 @@ impl<'a> Binder<'a> {
         if let Some(arg) = self.function_argument(None, name) {
             return Ok(arg);
         }
+        for (depth, level) in self.visible_levels() {
+            let mut found = level.seen().iter().filter(|i| i.by_column);
+            if let (Some(item), None) = (found.next(), found.next())
+                && let Some(e) = level.table_number(item, name)
+            {
+                return Ok(outer(e, depth));
+            }
+        }
         let is_table = |(_, l): (u16, &Level)| l.items.iter().any(|i| i.by_column && l.is_table(i));
         if known::is_system_column(name) && self.visible_levels().any(is_table) {
             return Err(system_column(name, location));
@@ -346,6 +356,7 @@ impl<'a> Binder<'a> {
             }
             return match place.and_then(|p| level.item_column(item, p)) {
                 Some((_, expr)) => Ok(outer(expr, depth)),
+                None if let Some(e) = level.table_number(item, name) => Ok(outer(e, depth)),
                 None if known::is_system_column(name) && level.is_table(item) => {
                     Err(system_column(name, location))
                 }
@@ -437,6 +448,22 @@ impl<'a> Binder<'a> {
             }
         }
         Err(self.missing_table(table, location))
+    }
+}
+
+impl Level {
+    /// The column `tableoid` of a relation of the catalogue: its number, but NULL where its row is.
+    fn table_number(&self, item: &Item, name: &str) -> Option<Expr> {
+        let ItemColumns::Rel(rel) = item.columns else { return None };
+        let Rel::System(key) = self.rels.get(usize::from(rel))?.rel else { return None };
+        let r = catalog::by_key(key).filter(|r| name == "tableoid" && !r.is_view)?;
+        let (_, first) = self.item_column(item, 0)?;
+        let is_there = ExprKind::IsNull { arg: Box::new(first), negated: true };
+        let is_there = Expr { kind: is_there, ty: Type::BOOL, at: u32::MAX };
+        let ty = Type::new(TypeId::OID);
+        let number = super::constant(oid::oid(r.oid), ty, u32::MAX);
+        let kind = ExprKind::Case { whens: vec![(is_there, number)], otherwise: None };
+        Some(Expr { kind, ty, at: u32::MAX })
     }
 }
 

@@ -57,6 +57,9 @@ fn not_allowed(clause: &str, location: i32) -> SqlError {
     at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location)
 }
 
+/// What the binder calls `information_schema._pg_expandarray`.
+pub const EXPAND: &str = "$pg_expandarray";
+
 /// Where an expression, seen from `depth` levels further in, uses rows that functions of the level give.
 pub fn place_in(level: &Level, e: &Expr, depth: u16) -> Option<u32> {
     let mut found = None;
@@ -224,6 +227,24 @@ impl<'a> Binder<'a> {
         self.add_set(&label, kind, vec![array], location)
     }
 
+    /// [`EXPAND`] among the targets: each item of an array with its place, as a row.
+    pub(super) fn expand(&mut self, array: Expr, location: i32) -> SqlResult<Expr> {
+        let item = self.set_call("unnest", vec![array], location)?;
+        // The item is found by its place.
+        let mut at_place = None;
+        walk_expr(&item, 0, &mut |e, _| {
+            if let ExprKind::Column { column: 0, .. } = e.kind {
+                at_place = Some(e.clone());
+            }
+            true
+        });
+        let n = at_place.ok_or_else(|| unexpected(EXPAND))?;
+        let n =
+            Expr { kind: ExprKind::Cast { arg: Box::new(n), explicit: false }, ty: Type::INT4, at: item.at };
+        let kind = ExprKind::Call { func: id::EXPANDED, args: vec![item, n] };
+        Ok(Expr { kind, ty: Type::new(TypeId::RECORD), at: place(location) })
+    }
+
     fn sets_are_allowed(&mut self, location: i32) -> SqlResult<()> {
         let clause = self.level().clause;
         match clause {
@@ -352,7 +373,7 @@ impl<'a> Binder<'a> {
                 let list = if name == "unnest" && builtin && c.args.len() > 1 {
                     // Each array is a column.
                     let mut list = Vec::new();
-                    for arg in b.operands(&c.args)? {
+                    for arg in b.operands(&c.args)?.into_iter().map(coerce::as_array) {
                         list.push(b.set_call(name, vec![arg], c.location)?);
                     }
                     list

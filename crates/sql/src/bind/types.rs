@@ -4,6 +4,7 @@ use super::names::Names;
 use super::tree::{at, kind, refuse_at, strings};
 use crate::parse::tree::{TypeName, a_const::Val, node::Node as Kind};
 use ondol_engine::{Catalog, Name};
+use ondol_types::catalog::registered;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// The type that a name means. A column, argument or cast may not have `unknown` or `void`.
@@ -14,6 +15,19 @@ pub fn bind_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
         return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), name.location));
     }
     Ok(ty)
+}
+
+/// Refuses a column of a type whose values are not stored (`ondol_types::catalog::registered`).
+pub fn check_stored(ty: TypeId) -> SqlResult<()> {
+    let item = ty.element().unwrap_or(ty);
+    if item == TypeId::RECORD {
+        return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, "a column has pseudo-type record"));
+    }
+    match registered::kind(item) {
+        Some(_) => Err(SqlError::unsupported(format_args!("a column of type {ty}"))
+            .hint("A column of type oid can be shown as the name by a cast.")),
+        None => Ok(()),
+    }
 }
 
 /// The same, with `void` allowed, as a function's result may be.

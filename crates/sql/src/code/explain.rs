@@ -109,7 +109,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
             let c = &p.casts[how.0 as usize];
             format!("{:?} to {:?}", c.from, c.to.id).to_lowercase()
         }
-        SystemRows { view, .. } => p.names[view.0 as usize].clone(),
+        SystemRows { view, .. } | SystemRowsOf { view, .. } => p.names[view.0 as usize].clone(),
         ForeignStart { from, .. } | ForeignNext { from, .. } | ForeignCount { from, .. } => {
             p.foreigns[from.0 as usize].table.name()
         }

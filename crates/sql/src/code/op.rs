@@ -340,6 +340,9 @@ opcodes! {
     /// Goes to the row whose number, counted from 0 (or NULL), is in `at`, and counts that up; jumps when
     /// there is none. Several readers can go through one list by this.
     121 MatRead { mat: Mat, at: State, to: Label };
+    /// Fills the list with those of a system view's rows in which the column has the value of the key, and
+    /// perhaps with others.
+    122 SystemRowsOf { mat: Mat, view: Name, column: Col, key: Reg };
 
     /// Empties the sorter.
     128 SortClear { sort: Sort };

@@ -103,6 +103,8 @@ impl Program {
             || self.consts.iter().chain(&self.pool).any(of)
             || self.ops.iter().any(|op| match op {
                 Op::Retag { ty, .. } | Op::ColOpaque { ty, .. } => ty.is_user(),
+                // Rows have no stored type.
+                Op::Call { func, .. } => *func == ondol_types::func::id::EXPANDED,
                 _ => false,
             })
     }

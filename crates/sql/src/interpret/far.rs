@@ -491,7 +491,15 @@ pub(super) fn exec(
         Op::MatSize { dst, mat } => set!(dst, Datum::int(f.mats[mat.0 as usize].store.rows as i64)),
         Op::SystemRows { mat, view } => {
             let list = &mut f.mats[mat.0 as usize];
-            functions::system_rows(list, &program.names[view.0 as usize], connection, world, &mut f.allow)?
+            let view = &program.names[view.0 as usize];
+            functions::system_rows(list, view, None, connection, world, &mut f.allow)?
+        }
+        Op::SystemRowsOf { mat, view, column, key } => {
+            let key = f.regs[key.0 as usize].value(&f.memory).to_owned();
+            let mut scratch = Vec::new();
+            let key = Some((column.0 as usize, key.as_ref(&mut scratch)));
+            let (list, view) = (&mut f.mats[mat.0 as usize], &program.names[view.0 as usize]);
+            functions::system_rows(list, view, key, connection, world, &mut f.allow)?
         }
         Op::ForeignStart { from, bounds } => {
             let def = &program.foreigns[from.0 as usize];

@@ -31,12 +31,13 @@ fn put(list: &mut List, values: &[ValueRef<'_>], allow: &mut Allowance) -> SqlRe
 pub(super) fn system_rows(
     list: &mut List,
     view: &str,
+    key: Option<(usize, ValueRef<'_>)>,
     connection: &mut Connection,
     world: &World<'_>,
     allow: &mut Allowance,
 ) -> SqlResult<()> {
     list.clear();
-    world.env.host.system_rows(view, connection, &mut |values| put(list, values, allow))
+    world.env.host.system_rows(view, key, connection, &mut |values| put(list, values, allow))
 }
 
 /// Gathers a function's rows; of one that gives a single row, the first.

@@ -52,10 +52,11 @@ use std::sync::Arc;
 
 /// What the session layer answers during execution.
 pub trait Host {
-    /// Gives every row of a system view to `each`.
+    /// Gives every row of a system view to `each`, or at least those in which the column has the value.
     fn system_rows(
         &self,
         view: &str,
+        key: Option<(usize, ValueRef<'_>)>,
         connection: &Connection,
         each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
     ) -> SqlResult<()>;
@@ -69,6 +70,7 @@ impl Host for NoHost {
     fn system_rows(
         &self,
         view: &str,
+        _: Option<(usize, ValueRef<'_>)>,
         _: &Connection,
         _: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
     ) -> SqlResult<()> {

@@ -68,7 +68,10 @@ impl Suspended {
     /// instruction can not; of one that asks the session, what it is told is of the moment when it is run.
     /// Such a program is to be run to its end when it was opened.
     pub fn can_pause(program: &Program) -> bool {
-        !program.ops.iter().any(|op| matches!(op, Op::PointRow { .. } | Op::SystemRows { .. }))
+        !program
+            .ops
+            .iter()
+            .any(|op| matches!(op, Op::PointRow { .. } | Op::SystemRows { .. } | Op::SystemRowsOf { .. }))
     }
     /// Whether all rows were given.
     pub fn is_done(&self) -> bool {

@@ -28,6 +28,7 @@ impl Host for Bodies {
     fn system_rows(
         &self,
         view: &str,
+        _: Option<(usize, ValueRef<'_>)>,
         _: &Connection,
         each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
     ) -> SqlResult<()> {

@@ -408,6 +408,24 @@ pub fn is_key(keys: &[(&Expr, &Expr)], condition: &Expr) -> bool {
     keys.iter().any(|(a, b)| same(a, b) || same(b, a))
 }
 
+/// The column of a relation of the catalogue by which its rows may be asked for (catalog/Y4), and the value
+/// that the filter says it has.
+pub fn catalog_key<'a>(rel: u16, relation: &str, filter: &[&'a Expr]) -> Option<(u16, &'a Expr)> {
+    let keys = crate::catalog::keys_of(relation);
+    if keys.is_empty() {
+        return None;
+    }
+    let mut inputs = Inputs::default();
+    inputs.add(0, vec![rel]);
+    let place = Place { inputs: &inputs, rel, bound: RelSet::EMPTY };
+    filter.iter().find_map(|e| {
+        let (column, cond, value, ..) = column_condition(e, &place)?;
+        let holds =
+            cond == Cond::Eq && keys.contains(&usize::from(column)) && !value.calls(Volatility::Volatile);
+        holds.then_some((column, value))
+    })
+}
+
 /// What the filter says of a foreign table's key: for the lower and the upper bound the condition and the
 /// value.
 pub fn foreign_bounds<'a>(

@@ -360,7 +360,7 @@ impl Builder {
 }
 
 /// The list of values of a type.
-pub(crate) fn of_values(element: TypeId, values: &[Value]) -> SqlResult<Value> {
+pub fn of_values(element: TypeId, values: &[Value]) -> SqlResult<Value> {
     let mut out = Builder::new(element);
     values.iter().try_for_each(|v| out.push(v.as_ref(&mut Vec::new())))?;
     out.finish_list()
@@ -418,7 +418,7 @@ const KEY_ITEM: u8 = 1;
 const KEY_NULL: u8 = 2;
 
 /// The items, each behind a byte that says that it follows or is NULL; an end; the dimensions.
-fn push_key(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn push_key(bytes: &[u8], out: &mut Vec<u8>) {
     let array = Array::of(bytes);
     for item in array.items() {
         if item.is_null() {

@@ -33,8 +33,14 @@ fn two(ty: TypeId) -> (&'static str, &'static str) {
 
 #[test]
 fn arrays_of_every_type_keep_promises() {
-    for ty in TypeId::arrays() {
+    // Those of privileges are not read.
+    for ty in TypeId::arrays().filter(|t| t.element() != Some(TypeId::ACLITEM)) {
+        // What is empty or has blanks stands in quotes.
+        let quoted = |s: &str| {
+            if s.is_empty() || s.contains(' ') && !s.starts_with('"') { format!("\"{s}\"") } else { s.into() }
+        };
         let (a, b) = two(ty.element().expect("an array's"));
+        let (a, b): (String, String) = (quoted(a), quoted(b));
         let groups: Vec<Vec<String>> = vec![
             vec!["{}".into(), " { } ".into()],
             vec![format!("{{{a}}}"), format!("[1:1]={{ {a} }}")],

@@ -25,30 +25,46 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+mod internal;
+pub mod interval;
+pub mod name;
+pub mod oid;
+pub mod quoted_char;
+pub mod real;
+pub(crate) mod record;
+pub mod registered;
+pub mod uuid;
+pub mod vector;
+
+pub use internal::node_tree;
+
+/// The functions of rows as values.
+pub(crate) const RECORDS: &[FuncDef] = record::DEFS;
+
 macro_rules! catalog {
-    ($($(#[$doc:meta])* $number:literal $constant:ident $name:ident $module:ident;)*) => {
-        $(pub mod $module;)*
+    ($($(#[$doc:meta])* $number:literal $constant:ident $name:ident $($module:ident)::+;)*) => {
         impl TypeId {
             $($(#[$doc])* pub const $constant: TypeId = TypeId::of_number($number);)*
         }
         /// The names that the tables of functions write these types with.
-        #[allow(non_upper_case_globals)]
+        #[allow(non_upper_case_globals, dead_code)]
         pub(crate) mod sig {
             use crate::TypeId;
             $(pub const $name: TypeId = TypeId::$constant;)*
         }
         /// The constants of these types' functions.
+        #[allow(unused_imports)] // some types have none
         pub(crate) mod id {
-            $(pub use super::$module::id::*;)*
+            $(pub use super::$($module)::+::id::*;)*
         }
-        pub(crate) const TYPES: &[TypeDef] = &[$(TypeDef { id: TypeId::$constant, ..$module::TYPE }),*];
-        pub(crate) const FUNCTIONS: &[&[FuncDef]] = &[$($module::DEFS),*];
-        pub(crate) const OPERATORS: &[&[&[OperatorDef]]] = &[$($module::OPERATORS),*];
-        pub(crate) const AGGREGATES: &[&[AggDef]] = &[$($module::AGGREGATES),*];
-        const CASTS: &[&[Cast]] = &[$($module::CASTS),*];
+        pub(crate) const TYPES: &[TypeDef] = &[$(TypeDef { id: TypeId::$constant, ..$($module)::+::TYPE }),*];
+        pub(crate) const FUNCTIONS: &[&[FuncDef]] = &[$($($module)::+::DEFS),*];
+        pub(crate) const OPERATORS: &[&[&[OperatorDef]]] = &[$($($module)::+::OPERATORS),*];
+        pub(crate) const AGGREGATES: &[&[AggDef]] = &[$($($module)::+::AGGREGATES),*];
+        const CASTS: &[&[Cast]] = &[$($($module)::+::CASTS),*];
         /// Texts of each type's values: groups of equal ones, in ascending order.
         #[cfg(test)]
-        pub(crate) const SAMPLES: &[(TypeId, &[&[&str]])] = &[$((TypeId::$constant, $module::SAMPLES)),*];
+        pub(crate) const SAMPLES: &[(TypeId, &[&[&str]])] = &[$((TypeId::$constant, $($module)::+::SAMPLES)),*];
     };
 }
 
@@ -61,6 +77,24 @@ catalog! {
     19 NAME Name name;
     /// "char", which is not char(n)
     20 QUOTED_CHAR QuotedChar quoted_char;
+    21 REGPROC Regproc registered::regproc;
+    22 REGPROCEDURE Regprocedure registered::regprocedure;
+    23 REGOPER Regoper registered::regoper;
+    24 REGOPERATOR Regoperator registered::regoperator;
+    25 REGCLASS Regclass registered::regclass;
+    26 REGTYPE Regtype registered::regtype;
+    27 REGROLE Regrole registered::regrole;
+    28 REGNAMESPACE Regnamespace registered::regnamespace;
+    29 REGCOLLATION Regcollation registered::regcollation;
+    30 REGCONFIG Regconfig registered::regconfig;
+    31 REGDICTIONARY Regdictionary registered::regdictionary;
+    32 INT2VECTOR Int2vector vector::int2vector;
+    33 OIDVECTOR Oidvector vector::oidvector;
+    /// An expression of the catalogue.
+    34 PG_NODE_TREE PgNodeTree internal::pg_node_tree;
+    /// A privilege.
+    35 ACLITEM Aclitem internal::aclitem;
+    36 XID Xid internal::xid;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.

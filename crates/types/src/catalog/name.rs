@@ -28,7 +28,8 @@ static FORM: Form = Form {
     }),
 };
 
-fn name(text: &str) -> Value {
+/// A value of the type.
+pub fn name(text: &str) -> Value {
     let most = MOST.min(text.len());
     let cut = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     Value::Opaque(TypeId::NAME, text.as_bytes()[..cut].into())
@@ -82,11 +83,25 @@ pub(super) const OPERATORS: &[&[OperatorDef]] = &[
     ),
     &comparisons(
         (TypeId::NAME, TypeId::TEXT),
-        [id::NAME_LT_TEXT, id::NAME_LE_TEXT, id::NAME_EQ_TEXT, id::NAME_NE_TEXT, id::NAME_GE_TEXT, id::NAME_GT_TEXT],
+        [
+            id::NAME_LT_TEXT,
+            id::NAME_LE_TEXT,
+            id::NAME_EQ_TEXT,
+            id::NAME_NE_TEXT,
+            id::NAME_GE_TEXT,
+            id::NAME_GT_TEXT,
+        ],
     ),
     &comparisons(
         (TypeId::TEXT, TypeId::NAME),
-        [id::TEXT_LT_NAME, id::TEXT_LE_NAME, id::TEXT_EQ_NAME, id::TEXT_NE_NAME, id::TEXT_GE_NAME, id::TEXT_GT_NAME],
+        [
+            id::TEXT_LT_NAME,
+            id::TEXT_LE_NAME,
+            id::TEXT_EQ_NAME,
+            id::TEXT_NE_NAME,
+            id::TEXT_GE_NAME,
+            id::TEXT_GT_NAME,
+        ],
     ),
 ];
 

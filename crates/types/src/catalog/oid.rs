@@ -37,7 +37,7 @@ pub fn oid(number: u32) -> Value {
 }
 
 /// A number with blanks around it. As C's strtoul reads it, a minus turns it over.
-fn read(written: &str) -> SqlResult<Value> {
+pub(super) fn read(written: &str) -> SqlResult<Value> {
     let trimmed = written.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
     let (minus, digits) = match trimmed.as_bytes() {
         [b'-', ..] => (true, &trimmed[1..]),
@@ -61,13 +61,12 @@ fn read(written: &str) -> SqlResult<Value> {
     }
 }
 
-fn of_integer(v: ValueRef<'_>, _: Type, _: &Context<'_>) -> SqlResult<Value> {
+pub(super) fn of_integer(v: ValueRef<'_>, _: Type, _: &Context<'_>) -> SqlResult<Value> {
     Ok(match v {
         ValueRef::Int2(i) => oid(i32::from(i) as u32),
         ValueRef::Int4(i) => oid(i as u32),
-        ValueRef::Int8(i) => oid(u32::try_from(i).map_err(|_| {
-            SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range")
-        })?),
+        ValueRef::Int8(i) => oid(u32::try_from(i)
+            .map_err(|_| SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range"))?),
         other => other.to_owned(),
     })
 }
@@ -120,12 +119,8 @@ mod aggregates {
 pub(super) const AGGREGATES: &[AggDef] = aggregates::DEFS;
 
 #[cfg(test)]
-pub(super) const SAMPLES: &[&[&str]] = &[
-    &["0", " 0 ", "-0"],
-    &["1", "01", "+1"],
-    &["2147483648", "-2147483648"],
-    &["4294967295", "-1"],
-];
+pub(super) const SAMPLES: &[&[&str]] =
+    &[&["0", " 0 ", "-0"], &["1", "01", "+1"], &["2147483648", "-2147483648"], &["4294967295", "-1"]];
 
 #[cfg(test)]
 mod tests {
@@ -135,7 +130,12 @@ mod tests {
     #[test]
     fn what_is_no_oid_is_refused() {
         for wrong in ["", " ", "-", "x", "1 2", "0x1", "1.0"] {
-            is_refused(TypeId::OID, wrong, "22P02", &format!("invalid input syntax for type oid: \"{wrong}\""));
+            is_refused(
+                TypeId::OID,
+                wrong,
+                "22P02",
+                &format!("invalid input syntax for type oid: \"{wrong}\""),
+            );
         }
         for far in ["4294967296", "-2147483649", "99999999999999999999"] {
             is_refused(TypeId::OID, far, "22003", &format!("value \"{far}\" is out of range for type oid"));

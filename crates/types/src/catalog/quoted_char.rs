@@ -35,7 +35,8 @@ fn byte(bytes: &[u8]) -> u8 {
     bytes.first().copied().unwrap_or(0)
 }
 
-fn value(byte: u8) -> Value {
+/// A value of the type.
+pub fn value(byte: u8) -> Value {
     Value::Opaque(TypeId::QUOTED_CHAR, Box::new([byte]))
 }
 
@@ -85,9 +86,11 @@ fn of_other(v: ValueRef<'_>, _: Type, _: &Context<'_>) -> SqlResult<Value> {
     Ok(match v {
         ValueRef::Text(s) => read(s),
         // With its sign, as C's char has one.
-        ValueRef::Int4(i) => value(i8::try_from(i).map_err(|_| {
-            SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range")
-        })? as u8),
+        ValueRef::Int4(i) => value(
+            i8::try_from(i)
+                .map_err(|_| SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range"))?
+                as u8,
+        ),
         other => other.to_owned(),
     })
 }

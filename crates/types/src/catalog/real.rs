@@ -42,7 +42,8 @@ fn number(bytes: &[u8]) -> f32 {
     bytes.first_chunk().map_or(0.0, |b| f32::from_le_bytes(*b))
 }
 
-fn real(f: f32) -> Value {
+/// A value of the type.
+pub fn real(f: f32) -> Value {
     Value::Opaque(TypeId::FLOAT4, Box::new(f.to_le_bytes()))
 }
 
@@ -218,9 +219,7 @@ fn to_number(v: ValueRef<'_>, to: Type, ctx: &Context<'_>) -> SqlResult<Value> {
         other => return Ok(other.to_owned()),
     };
     match to.id {
-        TypeId::NUMERIC => {
-            cast::apply_typmod(Value::Numeric(Numeric::from_float(f, 6)), to, false, ctx)
-        }
+        TypeId::NUMERIC => cast::apply_typmod(Value::Numeric(Numeric::from_float(f, 6)), to, false, ctx),
         _ => cast::cast(Value::Float8(f), DOUBLE, to, false, ctx),
     }
 }

@@ -114,7 +114,12 @@ mod tests {
             "g1111111-1111-1111-1111-111111111111",
             " 11111111-1111-1111-1111-111111111111",
         ] {
-            is_refused(TypeId::UUID, wrong, "22P02", &format!("invalid input syntax for type uuid: \"{wrong}\""));
+            is_refused(
+                TypeId::UUID,
+                wrong,
+                "22P02",
+                &format!("invalid input syntax for type uuid: \"{wrong}\""),
+            );
         }
     }
 

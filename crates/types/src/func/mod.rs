@@ -28,6 +28,7 @@
 
 use crate::limits::{Limits, SMALL};
 use crate::numeric::Numeric;
+use crate::objects::{self, Objects};
 use crate::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::LazyLock;
 
@@ -62,6 +63,7 @@ pub mod pattern;
 pub mod regex;
 pub mod series;
 pub mod session;
+pub mod system;
 pub mod text;
 
 pub use operator::{OperatorDef, operators};
@@ -82,9 +84,11 @@ pub mod id {
     pub use super::regex::id::*;
     pub use super::series::id::*;
     pub use super::session::id::*;
+    pub use super::system::id::*;
     pub use super::text::id::*;
     pub use crate::array::id::*;
     pub use crate::catalog::id::*;
+    pub use crate::catalog::record::id::*;
     pub use crate::user::id::*;
 }
 
@@ -115,6 +119,7 @@ pub(crate) mod sig {
     pub const AnyArray: TypeId = TypeId::ANYARRAY;
     pub const AnyNonArray: TypeId = TypeId::ANYNONARRAY;
     pub const AnyEnum: TypeId = TypeId::ANYENUM;
+    pub const Record: TypeId = TypeId::RECORD;
     pub const AnyCompatible: TypeId = TypeId::ANYCOMPATIBLE;
     pub const AnyCompatibleArray: TypeId = TypeId::ANYCOMPATIBLEARRAY;
 }
@@ -165,6 +170,8 @@ pub struct Context<'a> {
     pub limits: Limits<'a>,
     /// The session that calls.
     pub caller: &'a dyn Caller,
+    /// The objects of the database.
+    pub objects: &'a dyn Objects,
 }
 
 /// What functions ask of the session that calls them ([`FuncDef::asks`]).
@@ -200,9 +207,11 @@ impl Context<'static> {
         version: "",
         limits: Limits::NONE,
         caller: &NoCaller,
+        objects: &objects::Nothing,
     };
     /// The same, for what is computed ahead: immutable functions of constants.
-    pub const AHEAD: Context<'static> = Context { limits: Limits::AHEAD, ..Context::EMPTY };
+    pub const AHEAD: Context<'static> =
+        Context { limits: Limits::AHEAD, objects: &objects::Unknown, ..Context::EMPTY };
 }
 
 /// One call: the arguments and the world.
@@ -307,7 +316,9 @@ const FAMILIES: &[&[FuncDef]] = &[
     bytea::DEFS,
     datetime::DEFS,
     session::DEFS,
+    system::DEFS,
     crate::array::DEFS,
+    crate::catalog::RECORDS,
 ];
 
 /// One more than the largest number in use.

@@ -33,12 +33,43 @@ fn set_config(c: &Call<'_>) -> SqlResult<Value> {
     c.ctx.caller.set(c.text(0)?, value, local).map(Value::Text)
 }
 
+/// A size is told in bytes below this.
+const FEW_BYTES: i128 = 10 * 1024;
+
+/// A size in the unit in which it is a number below 10,240, rounded.
+fn size_pretty(bytes: i128) -> String {
+    if bytes.abs() < FEW_BYTES {
+        return format!("{bytes} bytes");
+    }
+    // Twice the size in the unit, for the rounding.
+    let mut twice = bytes / 512;
+    let mut units = ["kB", "MB", "GB", "TB", "PB"].iter().peekable();
+    while let Some(unit) = units.next() {
+        if twice.abs() < 20 * 1024 - 1 || units.peek().is_none() {
+            return format!("{} {unit}", (twice + twice.signum()) / 2);
+        }
+        twice /= 1024;
+    }
+    String::new()
+}
+
 functions! {
     740 VERSION "version" () -> Text = |c| Ok(Value::Text(c.ctx.version.into())), stable;
     741 CURRENT_DATABASE "current_database" () -> Text = |c| Ok(Value::Text(c.ctx.database.into())), stable;
     742 CURRENT_USER "current_user" () -> Text = |c| Ok(Value::Text(c.ctx.user.into())), stable;
     743 SESSION_USER "session_user" () -> Text = |c| Ok(Value::Text(c.ctx.user.into())), stable;
     744 NUM_NULLS "num_nulls" (Any) -> Int4 = |c| count_nulls(c.args, true), variadic, lax;
+    1266 PG_SIZE_PRETTY "pg_size_pretty" (Int8) -> Text =
+        |c| Ok(Value::Text(size_pretty(c.int8(0)?.into())));
+    1267 PG_SIZE_PRETTY_NUMERIC "pg_size_pretty" (Numeric) -> Text = |c| {
+        let n = c.numeric(0)?;
+        let written = n.to_string();
+        let whole = written.split('.').next().and_then(|w| w.parse::<i128>().ok());
+        Ok(Value::Text(match whole {
+            Some(n) if n.unsigned_abs() >= FEW_BYTES.unsigned_abs() => size_pretty(n),
+            _ => format!("{written} bytes"),
+        }))
+    };
     745 NUM_NONNULLS "num_nonnulls" (Any) -> Int4 = |c| count_nulls(c.args, false), variadic, lax;
     1300 CURRENT_SETTING "current_setting" (Text) -> Text = |c| current_setting(c, false), stable, asks;
     1301 CURRENT_SETTING_OR_NULL "current_setting" (Text, Bool) -> Text

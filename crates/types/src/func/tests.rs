@@ -240,6 +240,7 @@ fn the_context_is_what_the_clock_functions_read() {
         version: "v",
         limits: Limits::NONE,
         caller: &super::NoCaller,
+        objects: &crate::objects::Nothing,
     };
     let run = |f| call(f, &[], &ctx).expect("no arguments, no errors");
     assert_eq!(run(id::NOW), Value::Timestamptz(86_400_000_001));

@@ -3,7 +3,7 @@ use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::ForeignDef;
 use super::{Consume, Gen, Source, Stored, internal};
-use crate::plan::access::foreign_bounds;
+use crate::plan::access::{catalog_key, foreign_bounds};
 use crate::plan::classify::is_int;
 use crate::plan::logical::{self, Expr, ExprKind};
 use crate::plan::physical::{Access, KeyValue, Node, Operator};
@@ -80,7 +80,14 @@ impl<'a> Gen<'a> {
                 let width = self.width(rel);
                 let mat = self.mat(width);
                 let view = self.name(name);
-                self.op(Op::SystemRows { mat, view });
+                match catalog_key(rel, name, &node.filter) {
+                    Some((column, value)) => {
+                        let key = self.registers(1);
+                        self.expr_into(value, key)?;
+                        self.op(Op::SystemRowsOf { mat, view, column: Col(column), key: Reg(key) });
+                    }
+                    None => self.op(Op::SystemRows { mat, view }),
+                }
                 self.mat_rows(rel, mat, width, node, consume)
             }
             logical::Source::Series { start, stop, step, by } => {

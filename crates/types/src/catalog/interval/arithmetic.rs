@@ -6,8 +6,8 @@
 
 use super::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR};
 use crate::datetime::{
-    EPOCH_JULIAN, USECS_PER_DAY, USECS_PER_SEC, check_timestamp, civil_from_days,
-    days_from_civil, days_in_month, out_of_range, split, timestamp_is_finite,
+    EPOCH_JULIAN, USECS_PER_DAY, USECS_PER_SEC, check_timestamp, civil_from_days, days_from_civil,
+    days_in_month, out_of_range, split, timestamp_is_finite,
 };
 use crate::func::division_by_zero;
 use crate::{SqlError, SqlResult, sqlstate};

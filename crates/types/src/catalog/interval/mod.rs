@@ -140,7 +140,8 @@ impl Interval {
             _ if is_after_negative => "+",
             _ => "",
         });
-        let (seconds, fraction) = ((parts.micros / USECS_PER_SEC).abs(), (parts.micros % USECS_PER_SEC).abs());
+        let (seconds, fraction) =
+            ((parts.micros / USECS_PER_SEC).abs(), (parts.micros % USECS_PER_SEC).abs());
         out.push_str(&format!("{:02}:{:02}:{seconds:02}", parts.hours.abs(), parts.minutes.abs()));
         if fraction != 0 {
             out.push_str(format!(".{fraction:06}").trim_end_matches('0'));
@@ -171,7 +172,8 @@ impl Interval {
     /// Cuts off what is less than a unit.
     fn truncate(self, name: &str) -> SqlResult<Interval> {
         let unit = dt::unit(name).ok_or_else(|| dt::not_recognized(name, NAME))?;
-        let to_months = |months: i32| Interval { months: self.months - self.months % months, days: 0, micros: 0 };
+        let to_months =
+            |months: i32| Interval { months: self.months - self.months % months, days: 0, micros: 0 };
         let to_micros = |micros: i64| Interval { micros: self.micros - self.micros % micros, ..self };
         Ok(match unit {
             Field::Millennium => to_months(12_000),
@@ -220,7 +222,8 @@ impl Interval {
             Field::Epoch => {
                 // A year has 365.25 days here. So these are quarters of days.
                 let Parts { years, months, .. } = self.parts();
-                let quarters = 1461 * i128::from(years) + 120 * i128::from(months) + 4 * i128::from(self.days);
+                let quarters =
+                    1461 * i128::from(years) + 120 * i128::from(months) + 4 * i128::from(self.days);
                 let micros = quarters * i128::from(USECS_PER_DAY / 4) + i128::from(self.micros);
                 Numeric::from_scaled(micros, 6)
             }
@@ -451,7 +454,14 @@ const INTERVAL: TypeId = TypeId::INTERVAL;
 pub(super) const OPERATORS: &[&[OperatorDef]] = &[
     &comparisons(
         (INTERVAL, INTERVAL),
-        [id::INTERVAL_LT, id::INTERVAL_LE, id::INTERVAL_EQ, id::INTERVAL_NE, id::INTERVAL_GE, id::INTERVAL_GT],
+        [
+            id::INTERVAL_LT,
+            id::INTERVAL_LE,
+            id::INTERVAL_EQ,
+            id::INTERVAL_NE,
+            id::INTERVAL_GE,
+            id::INTERVAL_GT,
+        ],
     ),
     &[
         prefix("-", INTERVAL, id::INTERVAL_NEG),

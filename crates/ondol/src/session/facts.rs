@@ -1,0 +1,68 @@
+//! What a session knows of itself and of the database, for functions and relations that tell of it: a copy,
+//! made when a statement begins that asks.
+
+use crate::session::Session;
+use crate::session::plan::Plan;
+use crate::session::settings::Settings;
+use ondol_engine::{Catalog, Path};
+use ondol_sql::catalog::{self, Setting, Sight, USER};
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(crate) struct Facts {
+    /// The dictionary, and where names without a schema are looked for.
+    catalog: Option<(Arc<Catalog>, Path)>,
+    database: String,
+    settings: Option<Settings>,
+}
+
+impl Facts {
+    /// What a statement sees of the database.
+    pub fn sight(&self) -> Option<Sight<'_>> {
+        self.catalog.as_ref().map(|(c, path)| Sight::new(c, path, &self.database, USER, self))
+    }
+}
+
+impl catalog::Session for Facts {
+    fn settings(&self) -> Vec<Setting> {
+        let all = self.settings.iter().flat_map(|s| s.all());
+        let setting = |s: crate::session::settings::SettingRow<'_>| Setting {
+            name: s.name,
+            setting: s.setting.to_string(),
+            unit: s.unit,
+            category: s.category,
+            short_desc: s.short_desc,
+            extra_desc: s.extra_desc,
+            context: s.context,
+            vartype: s.vartype,
+            source: s.source,
+            min_val: s.min_val,
+            max_val: s.max_val,
+            enumvals: s.enumvals,
+            boot_val: s.boot_val.to_string(),
+            reset_val: s.reset_val.to_string(),
+        };
+        all.map(setting).collect()
+    }
+    fn process(&self) -> i32 {
+        i32::try_from(std::process::id()).unwrap_or(0)
+    }
+}
+
+impl Session {
+    pub(crate) fn facts(&self) -> Facts {
+        let catalog = self.connection.catalog();
+        let path = self.path(&catalog);
+        Facts {
+            catalog: Some((catalog, path)),
+            database: self.database.name.to_string(),
+            settings: Some(self.settings.clone()),
+        }
+    }
+
+    /// The same for a plan that asks.
+    #[inline]
+    pub(crate) fn facts_for(&self, plan: &Plan) -> Option<Facts> {
+        if plan.asks_catalog { Some(self.facts()) } else { None }
+    }
+}

@@ -1,0 +1,445 @@
+//! The functions that tell of objects (`ondol_types::func::system`).
+
+use super::fixed;
+use super::key::with_constraint;
+use super::name::{self, in_schema, named, shown_type, type_name};
+use super::routine::gives_set;
+use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
+use super::table::{bytes, index_bytes};
+use ondol_engine::{FunctionDef, IndexDef, IndexKind, Returns, Table};
+use ondol_types::catalog::{name as names, oid, registered};
+use ondol_types::func::{FuncId, Volatility, id};
+use ondol_types::name::quote;
+use ondol_types::objects::ObjectKind;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+
+/// The names of PostgreSQL's encodings, in the order of their numbers.
+const ENCODINGS: &str = "SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8 MULE_INTERNAL LATIN1 LATIN2 \
+    LATIN3 LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 WIN1256 WIN1258 WIN866 WIN874 KOI8R WIN1251 WIN1252 \
+    ISO_8859_5 ISO_8859_6 ISO_8859_7 ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257 KOI8U SJIS BIG5 GBK UHC \
+    GB18030 JOHAB SHIFT_JIS_2004";
+
+/// Words for privileges; the grant option may stand behind each.
+const PRIVILEGES: &str = "select insert update delete truncate references trigger create connect temporary temp \
+    execute usage set member maintain";
+
+fn number(args: &[ValueRef<'_>], n: usize) -> u32 {
+    match args.get(n) {
+        Some(ValueRef::Opaque(_, b)) => b.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)),
+        _ => 0,
+    }
+}
+
+fn text<'a>(args: &[ValueRef<'a>], n: usize) -> &'a str {
+    match args.get(n) {
+        Some(ValueRef::Text(s)) => s,
+        Some(ValueRef::Opaque(_, b)) => std::str::from_utf8(b).unwrap_or_default(),
+        _ => "",
+    }
+}
+
+fn flag(args: &[ValueRef<'_>], n: usize) -> bool {
+    matches!(args.get(n), Some(ValueRef::Bool(true)))
+}
+
+fn int4(args: &[ValueRef<'_>], n: usize) -> Option<i32> {
+    match args.get(n) {
+        Some(ValueRef::Int4(i)) => Some(*i),
+        _ => None,
+    }
+}
+
+fn told(text: Option<String>) -> SqlResult<Value> {
+    Ok(text.map_or(Value::Null, Value::Text))
+}
+
+/// Whether something is found without its schema; NULL if there is no such thing.
+fn visible(found: Option<bool>) -> SqlResult<Value> {
+    Ok(found.map_or(Value::Null, Value::Bool))
+}
+
+/// What a function gives.
+pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult<Value> {
+    let oid_at = |n| number(args, n);
+    match function {
+        id::FORMAT_TYPE => Ok(match args.first() {
+            Some(ValueRef::Opaque(..)) => Value::Text(format_type(sight, oid_at(0), int4(args, 1))),
+            _ => Value::Null,
+        }),
+        id::PG_GET_EXPR | id::PG_GET_EXPR_PRETTY => Ok(Value::Text(text(args, 0).to_string())),
+        id::PG_GET_CONSTRAINTDEF | id::PG_GET_CONSTRAINTDEF_PRETTY => {
+            told(with_constraint(sight, oid_at(0), |table, c| constraint(table, c, flag(args, 1))))
+        }
+        id::PG_GET_INDEXDEF => told(index(sight, oid_at(0), 0, false)),
+        id::PG_GET_INDEXDEF_COLUMN => {
+            told(index(sight, oid_at(0), int4(args, 1).unwrap_or(0), flag(args, 2)))
+        }
+        id::PG_GET_FUNCTIONDEF => told(sight.function(oid_at(0)).map(|f| function_def(sight, f))),
+        id::PG_GET_FUNCTION_ARGUMENTS => told(arguments(sight, oid_at(0), true)),
+        id::PG_GET_FUNCTION_IDENTITY_ARGUMENTS => told(arguments(sight, oid_at(0), false)),
+        id::PG_GET_FUNCTION_RESULT => told(result(sight, oid_at(0))),
+        id::PG_GET_USERBYID => Ok(names::name(&match oid_at(0) {
+            OWNER => sight.user.to_string(),
+            other => format!("unknown (OID={other})"),
+        })),
+        // There are no such things.
+        id::PG_GET_FUNCTION_ARG_DEFAULT
+        | id::PG_GET_FUNCTION_SQLBODY
+        | id::PG_GET_TRIGGERDEF
+        | id::PG_GET_TRIGGERDEF_PRETTY
+        | id::PG_GET_RULEDEF
+        | id::PG_GET_RULEDEF_PRETTY
+        | id::PG_GET_STATISTICSOBJDEF
+        | id::PG_GET_STATISTICSOBJDEF_COLUMNS
+        | id::PG_GET_PARTKEYDEF
+        | id::PG_GET_PARTITION_CONSTRAINTDEF
+        | id::PG_CONVERSION_IS_VISIBLE
+        | id::PG_STATISTICS_OBJ_IS_VISIBLE
+        | id::PG_TS_CONFIG_IS_VISIBLE
+        | id::PG_TS_DICT_IS_VISIBLE
+        | id::PG_TS_PARSER_IS_VISIBLE
+        | id::PG_TS_TEMPLATE_IS_VISIBLE
+        | id::INET_SERVER_ADDR
+        | id::INET_SERVER_PORT
+        | id::INET_CLIENT_ADDR
+        | id::INET_CLIENT_PORT => Ok(Value::Null),
+        id::PG_GET_VIEWDEF
+        | id::PG_GET_VIEWDEF_PRETTY
+        | id::PG_GET_VIEWDEF_WIDTH
+        | id::PG_GET_VIEWDEF_NAME
+        | id::PG_GET_VIEWDEF_NAME_PRETTY => Ok(Value::Null),
+        id::PG_TABLE_IS_VISIBLE => visible(sight.relation(oid_at(0)).map(|o| {
+            sight.relation_named("", o.name()).is_some_and(|found| Sight::oid(&found) == oid_at(0))
+        })),
+        id::PG_TYPE_IS_VISIBLE => visible(match sight.ty(oid_at(0)) {
+            Some(ty) => Some(sight.is_type_found(ty)),
+            None => fixed::facts(oid_at(0)).map(|_| true),
+        }),
+        id::PG_FUNCTION_IS_VISIBLE => visible(match sight.function(oid_at(0)) {
+            Some(f) => Some(sight.is_function_found(f)),
+            None => fixed::function(oid_at(0)).map(|_| true),
+        }),
+        id::PG_OPERATOR_IS_VISIBLE => visible(is_fixed("pg_operator", oid_at(0))),
+        id::PG_COLLATION_IS_VISIBLE => visible(is_fixed("pg_collation", oid_at(0))),
+        id::PG_OPCLASS_IS_VISIBLE => visible(is_fixed("pg_opclass", oid_at(0))),
+        id::PG_OPFAMILY_IS_VISIBLE => visible(is_fixed("pg_opfamily", oid_at(0))),
+        id::PG_ENCODING_TO_CHAR => {
+            let place = int4(args, 0).and_then(|n| usize::try_from(n).ok());
+            Ok(names::name(place.and_then(|n| ENCODINGS.split(' ').nth(n)).unwrap_or_default()))
+        }
+        id::PG_CHAR_TO_ENCODING => {
+            let place = ENCODINGS.split(' ').position(|e| e.eq_ignore_ascii_case(text(args, 0)));
+            Ok(Value::Int4(place.map_or(-1, |n| n as i32)))
+        }
+        id::GETDATABASEENCODING | id::PG_CLIENT_ENCODING => Ok(names::name("UTF8")),
+        id::PG_RELATION_SIZE | id::PG_RELATION_SIZE_FORK => {
+            let fork = if args.len() > 1 { text(args, 1) } else { "main" };
+            if !["main", "fsm", "vm", "init"].contains(&fork) {
+                let hint = "Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".";
+                let error = SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "invalid fork name");
+                return Err(error.hint(hint));
+            }
+            let is_main = fork == "main";
+            size(sight, oid_at(0), |o| if is_main { own_bytes(o) } else { 0 })
+        }
+        id::PG_TABLE_SIZE => size(sight, oid_at(0), own_bytes),
+        id::PG_INDEXES_SIZE => size(sight, oid_at(0), bytes_of_indexes),
+        id::PG_TOTAL_RELATION_SIZE => size(sight, oid_at(0), |o| own_bytes(o) + bytes_of_indexes(o)),
+        id::PG_DATABASE_SIZE | id::PG_DATABASE_SIZE_NAME => {
+            let is_it = match function {
+                id::PG_DATABASE_SIZE => oid_at(0) == DATABASE,
+                _ => text(args, 0) == sight.database,
+            };
+            if !is_it && function == id::PG_DATABASE_SIZE_NAME {
+                let message = format!("database \"{}\" does not exist", text(args, 0));
+                return Err(SqlError::new("3D000", message));
+            }
+            let all = sight.tables().map(|t| bytes(t) + bytes_of_indexes(&Object::Table(t.clone())));
+            Ok(if is_it { Value::Int8(all.sum::<u64>() as i64) } else { Value::Null })
+        }
+        id::PG_TABLESPACE_SIZE | id::PG_TABLESPACE_SIZE_NAME => {
+            let all = sight.tables().map(|t| bytes(t) + bytes_of_indexes(&Object::Table(t.clone())));
+            Ok(Value::Int8(all.sum::<u64>() as i64))
+        }
+        id::PG_TABLESPACE_LOCATION => Ok(Value::Text(String::new())),
+        id::PG_RELATION_FILENODE => Ok(match &sight.relation(oid_at(0)) {
+            Some(Object::System(r)) if r.is_view => Value::Null,
+            Some(_) => oid::oid(oid_at(0)),
+            None => Value::Null,
+        }),
+        id::PG_RELATION_IS_PUBLISHABLE => {
+            visible(sight.relation(oid_at(0)).map(|o| matches!(o, Object::Table(_))))
+        }
+        // Nothing has a comment.
+        id::OBJ_DESCRIPTION | id::OBJ_DESCRIPTION_OF_ANY | id::COL_DESCRIPTION | id::SHOBJ_DESCRIPTION => {
+            Ok(Value::Null)
+        }
+        id::PG_BACKEND_PID => Ok(Value::Int4(sight.session.process())),
+        id::PG_IS_IN_RECOVERY | id::PG_IS_OTHER_TEMP_SCHEMA | id::PG_JIT_AVAILABLE => Ok(Value::Bool(false)),
+        id::ROW_SECURITY_ACTIVE | id::ROW_SECURITY_ACTIVE_NAME => Ok(Value::Bool(false)),
+        id::PG_MY_TEMP_SCHEMA => Ok(oid::oid(0)),
+        id::PG_TRIGGER_DEPTH => Ok(Value::Int4(0)),
+        id::TO_REGCLASS => to_number(sight, TypeId::REGCLASS, text(args, 0)),
+        id::TO_REGTYPE => to_number(sight, TypeId::REGTYPE, text(args, 0)),
+        id::TO_REGPROC => to_number(sight, TypeId::REGPROC, text(args, 0)),
+        id::TO_REGPROCEDURE => to_number(sight, TypeId::REGPROCEDURE, text(args, 0)),
+        id::TO_REGOPER => to_number(sight, TypeId::REGOPER, text(args, 0)),
+        id::TO_REGOPERATOR => to_number(sight, TypeId::REGOPERATOR, text(args, 0)),
+        id::TO_REGNAMESPACE => to_number(sight, TypeId::REGNAMESPACE, text(args, 0)),
+        id::TO_REGROLE => to_number(sight, TypeId::REGROLE, text(args, 0)),
+        id::TO_REGCOLLATION => to_number(sight, TypeId::REGCOLLATION, text(args, 0)),
+        other => privilege(sight, other, args),
+    }
+}
+
+/// `to_regclass` and its like: NULL for a name that is no object's.
+fn to_number(sight: &Sight<'_>, ty: TypeId, text: &str) -> SqlResult<Value> {
+    let Some(kind) = registered::kind(ty) else { return Ok(Value::Null) };
+    match name::find(sight, kind, text) {
+        Ok(Some(n)) => Ok(named(sight, ty, n)),
+        Ok(None) => Ok(Value::Null),
+        // What is not supported here is not there, and several are none.
+        Err(e) if [sqlstate::FEATURE_NOT_SUPPORTED, sqlstate::AMBIGUOUS_FUNCTION].contains(&e.sqlstate()) => {
+            Ok(Value::Null)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn is_fixed(relation: &str, number: u32) -> Option<bool> {
+    fixed::rows(relation).iter().any(|r| r.first() == Some(&oid::oid(number))).then_some(true)
+}
+
+/// `has_table_privilege` and its like. There is one role, which may do everything.
+fn privilege(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult<Value> {
+    let words = args.last().map(|_| text(args, args.len() - 1)).unwrap_or_default();
+    for word in words.split(',') {
+        let lower = word.trim().to_ascii_lowercase();
+        let bare = lower.strip_suffix(" with grant option").unwrap_or(&lower);
+        if !PRIVILEGES.split(' ').any(|p| p == bare) {
+            let message = format!("unrecognized privilege type: \"{}\"", word.trim());
+            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+    }
+    let must_be = |kind: ObjectKind, text: &str| match name::find(sight, kind, text)? {
+        Some(_) => Ok(Value::Bool(true)),
+        None => Err(registered::missing(kind, text)),
+    };
+    let is_there = |found: bool| Ok(if found { Value::Bool(true) } else { Value::Null });
+    let relation = |n: usize| is_there(sight.relation(number(args, n)).is_some());
+    match function {
+        id::HAS_TABLE_PRIVILEGE_NAME
+        | id::HAS_ANY_COLUMN_PRIVILEGE_NAME
+        | id::HAS_SEQUENCE_PRIVILEGE_NAME
+        | id::HAS_COLUMN_PRIVILEGE_NAMES => must_be(ObjectKind::Relation, text(args, 0)),
+        id::HAS_TABLE_PRIVILEGE_USER_NAME => must_be(ObjectKind::Relation, text(args, 1)),
+        id::HAS_TABLE_PRIVILEGE
+        | id::HAS_ANY_COLUMN_PRIVILEGE
+        | id::HAS_SEQUENCE_PRIVILEGE
+        | id::HAS_COLUMN_PRIVILEGE_NUMBER
+        | id::HAS_COLUMN_PRIVILEGE_NAME => relation(0),
+        id::HAS_TABLE_PRIVILEGE_USER => relation(1),
+        id::HAS_SCHEMA_PRIVILEGE_NAME => must_be(ObjectKind::Schema, &quote(text(args, 0))),
+        id::HAS_SCHEMA_PRIVILEGE_USER_NAME => must_be(ObjectKind::Schema, &quote(text(args, 1))),
+        id::HAS_SCHEMA_PRIVILEGE => is_there(sight.schema_name(number(args, 0)).is_some()),
+        id::HAS_SCHEMA_PRIVILEGE_USER => is_there(sight.schema_name(number(args, 1)).is_some()),
+        id::HAS_FUNCTION_PRIVILEGE_NAME => must_be(ObjectKind::Procedure, text(args, 0)),
+        id::HAS_TYPE_PRIVILEGE_NAME => must_be(ObjectKind::Type, text(args, 0)),
+        id::HAS_DATABASE_PRIVILEGE => is_there(name::database(sight, number(args, 0)).is_some()),
+        id::HAS_FUNCTION_PRIVILEGE
+        | id::HAS_TYPE_PRIVILEGE
+        | id::HAS_LANGUAGE_PRIVILEGE
+        | id::HAS_LANGUAGE_PRIVILEGE_NAME
+        | id::HAS_TABLESPACE_PRIVILEGE
+        | id::HAS_TABLESPACE_PRIVILEGE_NAME
+        | id::HAS_DATABASE_PRIVILEGE_NAME
+        | id::HAS_DATABASE_PRIVILEGE_USER
+        | id::HAS_DATABASE_PRIVILEGE_USER_NAME
+        | id::PG_HAS_ROLE
+        | id::PG_HAS_ROLE_NAME
+        | id::PG_HAS_ROLE_USER
+        | id::PG_HAS_ROLE_NAMES => Ok(Value::Bool(true)),
+        other => {
+            let message = format!("function number {} tells of nothing", other.0);
+            Err(SqlError::new(sqlstate::INTERNAL_ERROR, message))
+        }
+    }
+}
+
+fn own_bytes(object: &Object) -> u64 {
+    match object {
+        Object::Table(t) => bytes(t),
+        Object::Index(t, n) => index_bytes(t, *n),
+        Object::System(_) => 0,
+    }
+}
+
+fn bytes_of_indexes(object: &Object) -> u64 {
+    match object {
+        Object::Table(t) => (0..t.indexes.len()).map(|n| index_bytes(t, n)).sum(),
+        _ => 0,
+    }
+}
+
+fn size(sight: &Sight<'_>, oid: u32, of: impl Fn(&Object) -> u64) -> SqlResult<Value> {
+    Ok(sight.relation(oid).map_or(Value::Null, |o| Value::Int8(of(&o) as i64)))
+}
+
+/// A type with a modifier, or (without) as it is when none is given.
+fn format_type(sight: &Sight<'_>, oid: u32, modifier: Option<i32>) -> String {
+    match (oid, sight.ty(oid), modifier) {
+        (0, ..) => "-".into(),
+        (_, Some(TypeId::BPCHAR), Some(-1)) => "bpchar".into(),
+        (_, Some(ty), Some(m)) if m >= 0 => shown_type(sight, Type::with(ty, m)),
+        _ => type_name(sight, oid).unwrap_or_else(|| "???".into()),
+    }
+}
+
+fn columns(t: &Table, i: &IndexDef) -> String {
+    let one = |c: &ondol_engine::IndexColumn| {
+        let mut written = quote(&t.def.columns[c.column].name);
+        if i.kind == IndexKind::Btree {
+            written += match (c.desc, c.nulls_first) {
+                (true, true) => " DESC",
+                (true, false) => " DESC NULLS LAST",
+                (false, true) => " NULLS FIRST",
+                (false, false) => "",
+            };
+        }
+        written
+    };
+    i.columns.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The statement that makes an index, or one of its columns.
+fn index(sight: &Sight<'_>, oid: u32, column: i32, pretty: bool) -> Option<String> {
+    let object = sight.relation(oid)?;
+    let (t, i) = object.index()?;
+    if column != 0 {
+        let column = usize::try_from(column - 1).ok().and_then(|place| i.columns.get(place));
+        return Some(column.map_or(String::new(), |c| quote(&t.def.columns[c.column].name)));
+    }
+    let unique = if i.unique { "UNIQUE " } else { "" };
+    let kind = match i.kind {
+        IndexKind::Btree => "btree",
+        IndexKind::Hash => "hash",
+    };
+    let object = Object::Table(t.clone());
+    let is_short = pretty
+        && sight.relation_named("", &t.def.name).is_some_and(|o| Sight::oid(&o) == Sight::oid(&object));
+    let table = in_schema(sight, object.schema(), &t.def.name, is_short);
+    Some(format!("CREATE {unique}INDEX {} ON {table} USING {kind} ({})", quote(&i.name), columns(t, i)))
+}
+
+/// What a constraint says.
+fn constraint(table: Option<&Table>, c: &super::key::Constraint<'_>, pretty: bool) -> String {
+    let list = || {
+        let name = |n: &i16| {
+            let place = usize::try_from(n - 1).unwrap_or(0);
+            table.and_then(|t| t.def.columns.get(place)).map_or(String::new(), |c| quote(&c.name))
+        };
+        c.columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let mut written = match c.kind {
+        b'p' => format!("PRIMARY KEY ({})", list()),
+        b'u' => format!("UNIQUE ({})", list()),
+        _ if pretty => format!("CHECK ({})", c.check.unwrap_or_default()),
+        _ => format!("CHECK (({}))", c.check.unwrap_or_default()),
+    };
+    if c.kind == b'c' && c.no_inherit {
+        written += " NO INHERIT";
+    }
+    if !c.validated {
+        written += " NOT VALID";
+    }
+    written
+}
+
+/// The arguments of a function, with their names and defaults, or as they tell it from others.
+fn arguments(sight: &Sight<'_>, oid: u32, whole: bool) -> Option<String> {
+    if let Some(f) = sight.function(oid) {
+        let one = |(name, ty): &(Option<String>, Type)| match name {
+            Some(n) => format!("{} {}", quote(n), shown_type(sight, Type::new(ty.id))),
+            None => shown_type(sight, Type::new(ty.id)),
+        };
+        return Some(f.args.iter().map(one).collect::<Vec<_>>().join(", "));
+    }
+    let f = fixed::function(oid)?;
+    let field = |name: &str| {
+        let place = super::relation::by_key("pg_proc").and_then(|r| r.column(name))?;
+        f.fields.get(place).copied().filter(|s| *s != "\\N")
+    };
+    let inside = |s: &str| -> Vec<String> {
+        s.trim_matches(['{', '}']).split(',').map(|s| s.trim_matches('"').to_string()).collect()
+    };
+    let names = field("proargnames").map(inside).unwrap_or_default();
+    let modes = field("proargmodes").map(inside).unwrap_or_default();
+    let types: Vec<u32> = match field("proallargtypes") {
+        Some(all) => inside(all).iter().filter_map(|n| n.parse().ok()).collect(),
+        None => f.args.clone(),
+    };
+    let mut written = Vec::new();
+    for (n, ty) in types.iter().enumerate() {
+        let mode = match modes.get(n).map(String::as_str) {
+            Some("o") if whole => "OUT ",
+            Some("b") => "INOUT ",
+            Some("v") => "VARIADIC ",
+            Some("o" | "t") => continue,
+            _ => "",
+        };
+        let name = names.get(n).filter(|s| !s.is_empty()).map_or(String::new(), |s| quote(s) + " ");
+        written.push(format!("{mode}{name}{}", type_name(sight, *ty).unwrap_or_default()));
+    }
+    Some(written.join(", "))
+}
+
+/// What a function gives.
+fn result(sight: &Sight<'_>, oid: u32) -> Option<String> {
+    if let Some(f) = sight.function(oid) {
+        return Some(returns(sight, f));
+    }
+    let f = fixed::function(oid)?;
+    let place = super::relation::by_key("pg_proc").and_then(|r| r.column("proretset"))?;
+    let set = if f.fields.get(place) == Some(&"t") { "SETOF " } else { "" };
+    Some(format!("{set}{}", type_name(sight, f.ret)?))
+}
+
+fn returns(sight: &Sight<'_>, f: &FunctionDef) -> String {
+    let set = if gives_set(f) { "SETOF " } else { "" };
+    match &f.returns {
+        Returns::Void => "void".into(),
+        Returns::Scalar { ty, .. } => format!("{set}{}", shown_type(sight, Type::new(ty.id))),
+        Returns::Rows { of: Some(table), .. } => {
+            let schema = schema_oid(table.schema);
+            let found = sight.catalog.find(sight.path, &table.name).is_some_and(|f| f.0 == *table);
+            format!("{set}{}", in_schema(sight, schema, &table.name, found))
+        }
+        Returns::Rows { of: None, columns, .. } => {
+            let one =
+                |(n, t): &(String, Type)| format!("{} {}", quote(n), shown_type(sight, Type::new(t.id)));
+            format!("TABLE({})", columns.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The statement that makes a function.
+fn function_def(sight: &Sight<'_>, f: &FunctionDef) -> String {
+    let schema = sight.schema_of_function(f);
+    let name = in_schema(sight, schema, &f.name, false);
+    let oid = super::sight::oid_of(f.id);
+    let arguments = arguments(sight, oid, true).unwrap_or_default();
+    let volatility = match f.volatility {
+        Volatility::Volatile => "",
+        Volatility::Stable => " STABLE\n",
+        Volatility::Immutable => " IMMUTABLE\n",
+    };
+    let mut tag = "function".to_string();
+    while f.body.contains(&format!("${tag}$")) {
+        tag.push('x');
+    }
+    format!(
+        "CREATE OR REPLACE FUNCTION {name}({arguments})\n RETURNS {}\n LANGUAGE sql\n{volatility}AS ${tag}${}${tag}$\n",
+        returns(sight, f),
+        f.body,
+    )
+}

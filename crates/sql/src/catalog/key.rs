@@ -1,0 +1,224 @@
+//! Indexes and constraints: pg_index, pg_constraint.
+
+use super::fixed;
+use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
+use super::sight::{Object, Sight, oid_of, schema_oid};
+use super::table::{facts, method, part};
+use ondol_engine::{IndexDef, Table};
+use ondol_types::catalog::{node_tree, vector};
+use ondol_types::user::domain;
+use ondol_types::{SqlResult, TypeId, Value};
+use std::sync::Arc;
+
+/// The first place of a table's checks among its parts, behind its columns.
+const CHECKS: usize = 1600;
+
+pub fn indexes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    if let Some(oid) = wanted.number("indexrelid") {
+        return match sight.relation(oid).as_ref().and_then(Object::index) {
+            Some((t, i)) => index(t, i, each),
+            None => Ok(()),
+        };
+    }
+    let of = |t: &Arc<Table>, each: Each<'_>| t.def.indexes.iter().try_for_each(|i| index(t, i, each));
+    match wanted.number("indrelid") {
+        Some(oid) => sight.table(oid).map_or(Ok(()), |t| of(&t, each)),
+        None => sight.tables().try_for_each(|t| of(t, each)),
+    }
+}
+
+fn index(t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResult<()> {
+    let types: Vec<TypeId> = i.columns.iter().map(|c| t.def.columns[c.column].ty.id).collect();
+    let numbers: Vec<i16> = i.columns.iter().map(|c| small(c.column + 1)).collect();
+    let collations: Vec<u32> = types.iter().map(|ty| facts(*ty).collation).collect();
+    let classes: Vec<u32> = types.iter().map(|ty| fixed::operator_class(method(i.kind), *ty)).collect();
+    let options: Vec<i16> =
+        i.columns.iter().map(|c| i16::from(c.desc) | i16::from(c.nulls_first) << 1).collect();
+    each(&row![
+        Oid(oid_of(i.id)),
+        Oid(oid_of(t.def.id)),
+        small(i.columns.len()),
+        small(i.columns.len()),
+        i.unique,
+        false,
+        i.primary,
+        false,
+        true,
+        false,
+        true,
+        false,
+        true,
+        true,
+        false,
+        vector::int2s(&numbers)?,
+        vector::oids(&collations)?,
+        vector::oids(&classes)?,
+        vector::int2s(&options)?,
+        Null,
+        Null,
+    ])
+}
+
+/// A constraint, as pg_constraint has it.
+pub struct Constraint<'a> {
+    pub oid: u32,
+    pub name: &'a str,
+    pub schema: u32,
+    pub kind: u8,
+    pub validated: bool,
+    pub table: u32,
+    pub ty: u32,
+    pub index: u32,
+    pub no_inherit: bool,
+    /// Numbers of columns from 1; none of a domain's.
+    pub columns: Vec<i16>,
+    pub check: Option<&'a str>,
+}
+
+/// The constraints of a table.
+pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
+    let keys = t.def.indexes.iter().filter(|i| i.constraint || i.primary).map(|i| Constraint {
+        oid: oid_of(i.id),
+        name: &i.name,
+        schema: schema_oid(t.def.schema),
+        kind: if i.primary { b'p' } else { b'u' },
+        validated: true,
+        table: oid_of(t.def.id),
+        ty: 0,
+        index: oid_of(i.id),
+        no_inherit: true,
+        columns: i.columns.iter().map(|c| small(c.column + 1)).collect(),
+        check: None,
+    });
+    let checks = t.def.checks.iter().enumerate().map(|(n, c)| Constraint {
+        oid: part(t, CHECKS + n),
+        name: &c.name,
+        schema: schema_oid(t.def.schema),
+        kind: b'c',
+        validated: c.validated,
+        table: oid_of(t.def.id),
+        ty: 0,
+        index: 0,
+        no_inherit: c.no_inherit,
+        columns: columns_of(t, &c.text),
+        check: Some(&c.text),
+    });
+    keys.chain(checks).collect()
+}
+
+/// The columns that a condition names, from 1.
+fn columns_of(t: &Table, condition: &str) -> Vec<i16> {
+    use crate::parse::lexer::{TokenKind, Tokens};
+    let mut found = Vec::new();
+    for token in Tokens::new(condition) {
+        let text = &condition[token.start..token.end];
+        let name = match token.kind {
+            TokenKind::Quoted => text.trim_matches('"').replace("\"\"", "\""),
+            TokenKind::Word => text.to_lowercase(),
+            _ => continue,
+        };
+        if let Some(n) = t.def.column(&name)
+            && !found.contains(&small(n + 1))
+        {
+            found.push(small(n + 1));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The constraints of a domain; none of another type.
+pub fn constraints_of_domain<'a>(sight: &Sight<'_>, ty: TypeId) -> Vec<Constraint<'a>> {
+    let Some(user) = ty.user().filter(|u| u.kind == domain::CODE && !ty.is_array()) else {
+        return Vec::new();
+    };
+    let check = |(n, c): (usize, &'static ondol_types::user::Part)| Constraint {
+        oid: 3 << 30 | user.number << 11 | n as u32 & 0x7ff,
+        name: &c.name,
+        schema: sight.schema_of_type(ty),
+        kind: b'c',
+        validated: true,
+        table: 0,
+        ty: ty.oid(),
+        index: 0,
+        no_inherit: false,
+        columns: Vec::new(),
+        check: c.text.as_deref(),
+    };
+    user.parts.iter().enumerate().map(check).collect()
+}
+
+/// The constraint of a number, with its table if it is one's.
+pub fn with_constraint<T>(
+    sight: &Sight<'_>,
+    oid: u32,
+    f: impl FnOnce(Option<&Table>, &Constraint<'_>) -> T,
+) -> Option<T> {
+    let of_index = sight.relation(oid).as_ref().and_then(Object::index).map(|(t, _)| t.clone());
+    let table = of_index.or_else(|| {
+        let number = (oid & 0x7fff_ffff) >> 11;
+        (oid >> 30 == 2).then(|| sight.tables().find(|t| t.def.id == number).cloned())?
+    });
+    if let Some(t) = table {
+        let all = constraints_of(&t);
+        return all.iter().find(|c| c.oid == oid).map(|c| f(Some(&t), c));
+    }
+    let domains = sight.user_types().flat_map(|ty| constraints_of_domain(sight, ty));
+    domains.into_iter().find(|c| c.oid == oid).map(|c| f(None, &c))
+}
+
+pub fn constraints(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    let of = |t: &Arc<Table>, each: Each<'_>| constraints_of(t).iter().try_for_each(|c| constraint(c, each));
+    let of_domain = |ty: TypeId, each: Each<'_>| {
+        constraints_of_domain(sight, ty).iter().try_for_each(|c| constraint(c, each))
+    };
+    if let Some(oid) = wanted.number("contypid").filter(|n| *n != 0) {
+        return sight.ty(oid).map_or(Ok(()), |ty| of_domain(ty, each));
+    }
+    if let Some(oid) = wanted.number("conrelid").filter(|n| *n != 0) {
+        return sight.table(oid).map_or(Ok(()), |t| of(&t, each));
+    }
+    sight.tables().try_for_each(|t| of(t, each))?;
+    sight.user_types().try_for_each(|ty| of_domain(ty, each))
+}
+
+fn constraint(c: &Constraint<'_>, each: Each<'_>) -> SqlResult<()> {
+    let columns = match &c.columns[..] {
+        [] if c.table == 0 => Value::Null,
+        columns => int2s(columns)?,
+    };
+    each(&row![
+        Oid(c.oid),
+        Name(c.name),
+        Oid(c.schema),
+        Char(c.kind),
+        false,
+        false,
+        c.validated,
+        Oid(c.table),
+        Oid(c.ty),
+        Oid(c.index),
+        Oid(0),
+        Oid(0),
+        Char(b' '),
+        Char(b' '),
+        Char(b' '),
+        true,
+        0,
+        c.no_inherit,
+        columns,
+        Null,
+        Null,
+        Null,
+        Null,
+        Null,
+        Null,
+        c.check.map(node_tree),
+    ])
+}
+
+/// An array of smallints.
+fn int2s(numbers: &[i16]) -> SqlResult<Value> {
+    let items: Vec<Value> = numbers.iter().map(|n| Value::Int2(*n)).collect();
+    ondol_types::array::of_values(TypeId::INT2, &items)
+}

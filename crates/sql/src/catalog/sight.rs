@@ -1,0 +1,272 @@
+//! The objects that a statement sees, by their numbers and by their names.
+
+use super::{FIRST_OID, describe, fixed, name, relation};
+pub use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, USER};
+use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Table};
+use ondol_types::func::FuncId;
+use ondol_types::objects::{ObjectKind, Objects};
+use ondol_types::{SqlResult, TypeId, Value, ValueRef};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The number of the only role.
+pub const OWNER: u32 = 10;
+/// That of the only database.
+pub const DATABASE: u32 = 5;
+
+/// A setting, as pg_settings has it.
+pub struct Setting {
+    pub name: &'static str,
+    pub setting: String,
+    pub unit: Option<&'static str>,
+    pub category: &'static str,
+    pub short_desc: &'static str,
+    pub extra_desc: Option<&'static str>,
+    pub context: &'static str,
+    pub vartype: &'static str,
+    pub source: &'static str,
+    pub min_val: Option<&'static str>,
+    pub max_val: Option<&'static str>,
+    pub enumvals: Option<Vec<&'static str>>,
+    pub boot_val: String,
+    pub reset_val: String,
+}
+
+/// What a session knows of itself.
+pub trait Session: Sync {
+    /// All settings that are to be seen.
+    fn settings(&self) -> Vec<Setting>;
+    /// The number of the process, as clients are told.
+    fn process(&self) -> i32;
+}
+
+/// A session that knows nothing, for what is bound and not run.
+pub struct NoSession;
+
+impl Session for NoSession {
+    fn settings(&self) -> Vec<Setting> {
+        Vec::new()
+    }
+    fn process(&self) -> i32 {
+        0
+    }
+}
+
+/// A relation that there is.
+#[derive(Clone)]
+pub enum Object {
+    Table(Arc<Table>),
+    /// An index, by its place among the table's.
+    Index(Arc<Table>, usize),
+    System(&'static super::Relation),
+}
+
+impl Object {
+    pub fn name(&self) -> &str {
+        match self {
+            Object::Table(t) => &t.def.name,
+            Object::Index(t, n) => &t.def.indexes[*n].name,
+            Object::System(r) => r.name,
+        }
+    }
+    pub fn schema(&self) -> u32 {
+        match self {
+            Object::Table(t) | Object::Index(t, _) => schema_oid(t.def.schema),
+            Object::System(r) => schema_number(r.schema),
+        }
+    }
+    pub fn index(&self) -> Option<(&Arc<Table>, &IndexDef)> {
+        match self {
+            Object::Index(t, n) => Some((t, &t.def.indexes[*n])),
+            _ => None,
+        }
+    }
+}
+
+/// The number that a schema has as an OID: PostgreSQL's own have theirs.
+pub fn schema_oid(number: u32) -> u32 {
+    match number {
+        PG_CATALOG | INFORMATION_SCHEMA | PUBLIC => number,
+        other => oid_of(other),
+    }
+}
+
+fn schema_number(name: &str) -> u32 {
+    if name == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA }
+}
+
+/// The number that an object of the dictionary has as an OID.
+pub fn oid_of(number: u32) -> u32 {
+    FIRST_OID.wrapping_add(number)
+}
+
+/// Tables and indexes by their OIDs.
+type Numbers = HashMap<u32, Object>;
+
+/// What a statement sees.
+pub struct Sight<'a> {
+    pub catalog: &'a Catalog,
+    /// Where names without a schema are looked for.
+    pub path: &'a Path,
+    pub database: &'a str,
+    pub user: &'a str,
+    pub session: &'a dyn Session,
+    numbers: OnceLock<Numbers>,
+    /// How many relations were asked for by their numbers.
+    asked: AtomicU32,
+}
+
+impl<'a> Sight<'a> {
+    pub fn new(
+        catalog: &'a Catalog,
+        path: &'a Path,
+        database: &'a str,
+        user: &'a str,
+        session: &'a dyn Session,
+    ) -> Sight<'a> {
+        Sight { catalog, path, database, user, session, numbers: OnceLock::new(), asked: AtomicU32::new(0) }
+    }
+    /// For what is bound and not run.
+    pub fn of_catalog(catalog: &'a Catalog, path: &'a Path) -> Sight<'a> {
+        Sight::new(catalog, path, "", USER, &NoSession)
+    }
+
+    /// The tables in the order of their names.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.catalog.tables()
+    }
+
+    /// All relations: tables, each with its indexes behind it, and the catalogue's.
+    pub fn relations(&self) -> impl Iterator<Item = Object> {
+        let indexes = |t: &Arc<Table>| {
+            let t = t.clone();
+            (0..t.def.indexes.len()).map(move |n| Object::Index(t.clone(), n))
+        };
+        let own =
+            self.tables().flat_map(move |t| std::iter::once(Object::Table(t.clone())).chain(indexes(t)));
+        own.chain(relation::all().iter().map(Object::System))
+    }
+
+    pub fn oid(object: &Object) -> u32 {
+        match object {
+            Object::Table(t) => oid_of(t.def.id),
+            Object::Index(t, n) => oid_of(t.def.indexes[*n].id),
+            Object::System(r) => r.oid,
+        }
+    }
+
+    /// The relation of a number. Of many that are asked for all are put in order first.
+    pub fn relation(&self, oid: u32) -> Option<Object> {
+        /// So many are looked for one by one.
+        const FEW: u32 = 8;
+        if self.asked.fetch_add(1, Ordering::Relaxed) < FEW {
+            return self.relation_among(oid);
+        }
+        let all = || self.relations().map(|o| (Sight::oid(&o), o)).collect();
+        self.numbers.get_or_init(all).get(&oid).cloned()
+    }
+
+    fn relation_among(&self, oid: u32) -> Option<Object> {
+        let Some(number) = oid.checked_sub(FIRST_OID) else {
+            return relation::all().iter().find(|r| r.oid == oid).map(Object::System);
+        };
+        self.tables().find_map(|t| {
+            if t.def.id == number {
+                return Some(Object::Table(t.clone()));
+            }
+            let n = t.def.indexes.iter().position(|i| i.id == number)?;
+            Some(Object::Index(t.clone(), n))
+        })
+    }
+
+    /// The relation of a name, found without a schema (an empty one) or with.
+    pub fn relation_named(&self, schema: &str, name: &str) -> Option<Object> {
+        if schema.is_empty() {
+            return self.path.schemas.iter().find_map(|s| self.relation_in(*s, name));
+        }
+        self.relation_in(self.catalog.schema(schema)?.number, name)
+    }
+
+    /// The relation of a name in the schema of the number.
+    pub fn relation_in(&self, schema: u32, name: &str) -> Option<Object> {
+        if matches!(schema, PG_CATALOG | INFORMATION_SCHEMA) {
+            return relation::relation(self.catalog.schema_name(schema), name).map(Object::System);
+        }
+        let relation = self.catalog.relations.get(&Name::new(schema, name))?;
+        if let Some(t) = relation.table() {
+            return Some(Object::Table(t.clone()));
+        }
+        let Relation::Index { table } = relation else { return None };
+        let t = self.catalog.table(table)?;
+        let n = t.def.indexes.iter().position(|i| i.name == name)?;
+        Some(Object::Index(t.clone(), n))
+    }
+
+    /// All relations of a name.
+    pub fn relations_named(&self, name: &str) -> Vec<Object> {
+        self.catalog.schemas.values().filter_map(|s| self.relation_in(s.number, name)).collect()
+    }
+
+    /// The table of a number.
+    pub fn table(&self, oid: u32) -> Option<Arc<Table>> {
+        match self.relation(oid)? {
+            Object::Table(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// Schemas: their numbers as OIDs, and their names.
+    pub fn schemas(&self) -> Vec<(u32, &str)> {
+        self.catalog.schemas.iter().map(|(name, s)| (schema_oid(s.number), &**name)).collect()
+    }
+    pub fn schema_name(&self, oid: u32) -> Option<&str> {
+        self.schemas().into_iter().find(|s| s.0 == oid).map(|s| s.1)
+    }
+
+    /// The types that users have defined, with their arrays.
+    pub fn user_types(&self) -> impl Iterator<Item = TypeId> {
+        self.catalog.types.values().flat_map(|t| std::iter::once(*t).chain(t.array()))
+    }
+    /// The schema of a type that users have defined.
+    pub fn schema_of_type(&self, ty: TypeId) -> u32 {
+        ty.user().map_or(PG_CATALOG, |u| schema_oid(u.schema))
+    }
+    /// Whether a type is found by its name alone.
+    pub fn is_type_found(&self, ty: TypeId) -> bool {
+        let Some(user) = ty.user() else { return true };
+        let found = self.catalog.find_type(self.path, &user.name);
+        found.and_then(TypeId::user).is_some_and(|u| u.is_same_type(user))
+    }
+    /// The type of a number.
+    pub fn ty(&self, oid: u32) -> Option<TypeId> {
+        match oid {
+            ..FIRST_OID => fixed::type_of(oid).filter(|t| t.oid() == oid),
+            _ => self.user_types().find(|t| t.oid() == oid),
+        }
+    }
+
+    /// A function that users have defined.
+    pub fn function(&self, oid: u32) -> Option<&Arc<FunctionDef>> {
+        self.catalog.functions.get(&oid.checked_sub(FIRST_OID)?)
+    }
+    pub fn schema_of_function(&self, f: &FunctionDef) -> u32 {
+        schema_oid(f.schema)
+    }
+    /// Whether a function is found by its name and arguments alone.
+    pub fn is_function_found(&self, f: &FunctionDef) -> bool {
+        self.catalog.find_functions(self.path, &f.name).iter().any(|o| o.id == f.id)
+    }
+}
+
+impl Objects for Sight<'_> {
+    fn find(&self, kind: ObjectKind, text: &str) -> SqlResult<Option<u32>> {
+        name::find(self, kind, text)
+    }
+    fn name(&self, kind: ObjectKind, number: u32) -> SqlResult<Option<String>> {
+        Ok(name::shown(self, kind, number))
+    }
+    fn call(&self, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult<Value> {
+        describe::call(self, function, args)
+    }
+}

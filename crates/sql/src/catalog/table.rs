@@ -1,0 +1,257 @@
+//! Tables, indexes, and the catalogue's own relations: pg_class, pg_attribute, pg_attrdef.
+
+use super::fixed;
+use super::name::named;
+use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
+use super::sight::{OWNER, Object, Sight};
+use ondol_engine::{ColumnDef, IndexKind, Table};
+use ondol_types::catalog::node_tree;
+use ondol_types::{SqlResult, Type, TypeId, Value};
+use std::sync::Arc;
+
+const HEAP: u32 = 2;
+const BTREE: u32 = 403;
+const HASH: u32 = 405;
+/// Bytes of a page, as PostgreSQL counts them.
+const PAGE: u64 = 8192;
+
+/// The access method of a kind of index.
+pub fn method(kind: IndexKind) -> u32 {
+    match kind {
+        IndexKind::Btree => BTREE,
+        IndexKind::Hash => HASH,
+    }
+}
+
+/// The bytes that a table's rows take.
+pub fn bytes(t: &Table) -> u64 {
+    (t.store.rows.bytes() + t.store.strings.bytes()) as u64
+}
+
+/// The bytes of an index, by its place among the table's.
+pub fn index_bytes(t: &Table, n: usize) -> u64 {
+    t.indexes.get(n).map_or(0, |i| i.index.memory_bytes() as u64)
+}
+
+fn pages(bytes: u64) -> i32 {
+    i32::try_from(bytes.div_ceil(PAGE)).unwrap_or(i32::MAX)
+}
+
+pub fn classes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    if let Some(oid) = wanted.number("oid") {
+        return sight.relation(oid).map_or(Ok(()), |o| class(&o, each));
+    }
+    if let Some(name) = wanted.text("relname") {
+        return sight.relations_named(name).iter().try_for_each(|o| class(o, each));
+    }
+    sight.relations().try_for_each(|o| class(&o, each))
+}
+
+/// What pg_class says of a relation.
+struct Class {
+    method: u32,
+    kind: u8,
+    pages: i32,
+    tuples: f32,
+    has_index: bool,
+    attributes: usize,
+    checks: usize,
+    identity: u8,
+}
+
+fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
+    let c = match object {
+        Object::Table(t) => Class {
+            method: HEAP,
+            kind: b'r',
+            pages: pages(bytes(t)),
+            tuples: t.estimate_rows() as f32,
+            has_index: !t.def.indexes.is_empty(),
+            attributes: t.def.columns.len(),
+            checks: t.def.checks.len(),
+            identity: b'd',
+        },
+        Object::Index(t, n) => {
+            let index = &t.def.indexes[*n];
+            Class {
+                method: method(index.kind),
+                kind: b'i',
+                pages: pages(index_bytes(t, *n)),
+                tuples: t.estimate_rows() as f32,
+                has_index: false,
+                attributes: index.columns.len(),
+                checks: 0,
+                identity: b'n',
+            }
+        }
+        Object::System(r) => Class {
+            method: if r.is_view { 0 } else { HEAP },
+            kind: if r.is_view { b'v' } else { b'r' },
+            pages: 0,
+            tuples: -1.0,
+            has_index: false,
+            attributes: r.columns.len(),
+            checks: 0,
+            identity: b'n',
+        },
+    };
+    let oid = Sight::oid(object);
+    let has_file = c.kind != b'v';
+    each(&row![
+        Oid(oid),
+        Name(object.name()),
+        Oid(object.schema()),
+        Oid(0),
+        Oid(0),
+        Oid(OWNER),
+        Oid(c.method),
+        Oid(if has_file { oid } else { 0 }),
+        Oid(0),
+        c.pages,
+        c.tuples,
+        0,
+        Oid(0),
+        c.has_index,
+        false,
+        Char(b'p'),
+        Char(c.kind),
+        small(c.attributes),
+        small(c.checks),
+        c.kind == b'v',
+        false,
+        false,
+        false,
+        false,
+        true,
+        Char(c.identity),
+        false,
+        Oid(0),
+        xid(0),
+        xid(0),
+        Null,
+        Null,
+        Null,
+    ])
+}
+
+/// A number of a transaction.
+pub fn xid(n: u32) -> Value {
+    Value::Opaque(TypeId::XID, Box::new(n.to_le_bytes()))
+}
+
+/// What pg_attribute says of a column.
+struct Attribute<'a> {
+    relation: u32,
+    name: &'a str,
+    ty: Type,
+    number: usize,
+    not_null: bool,
+    has_default: bool,
+}
+
+fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
+    let f = facts(a.ty.id);
+    each(&row![
+        Oid(a.relation),
+        Name(a.name),
+        Oid(a.ty.id.oid()),
+        -1,
+        f.length,
+        small(a.number),
+        i32::from(a.ty.id.is_array()),
+        -1,
+        a.ty.typmod,
+        f.by_value,
+        Char(f.align),
+        Char(f.storage),
+        Char(0),
+        a.not_null,
+        a.has_default,
+        false,
+        Char(0),
+        Char(0),
+        false,
+        true,
+        0,
+        Oid(f.collation),
+        Null,
+        Null,
+        Null,
+        Null,
+    ])
+}
+
+/// What stands in pg_type of a type, one that users have defined among them.
+pub fn facts(ty: TypeId) -> fixed::TypeFacts {
+    if let Some(facts) = fixed::facts(ty.oid()) {
+        return facts;
+    }
+    let base = Type::new(ty).base().id;
+    let collation = fixed::facts(base.element().unwrap_or(base).oid()).map_or(0, |f| f.collation);
+    if ty.is_array() {
+        let (length, by_value, align, storage) = (-1, false, b'i', b'x');
+        return fixed::TypeFacts { name: "", length, by_value, align, storage, collation };
+    }
+    match fixed::facts(base.oid()) {
+        Some(facts) => facts,
+        // An enum.
+        None => {
+            fixed::TypeFacts { name: "", length: 4, by_value: true, align: b'i', storage: b'p', collation: 0 }
+        }
+    }
+}
+
+/// The type that a column was declared with.
+pub fn declared(c: &ColumnDef) -> Type {
+    c.domain.map_or(c.ty, Type::new)
+}
+
+pub fn attributes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    match wanted.number("attrelid") {
+        Some(oid) => sight.relation(oid).map_or(Ok(()), |o| attributes_of(&o, each)),
+        None => sight.relations().try_for_each(|o| attributes_of(&o, each)),
+    }
+}
+
+fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
+    let relation = Sight::oid(object);
+    match object {
+        Object::Table(t) => (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| {
+            let (ty, not_null, has_default) = (declared(c), c.not_null, c.default.is_some());
+            attribute(&Attribute { relation, name: &c.name, ty, number: n + 1, not_null, has_default }, each)
+        }),
+        Object::Index(t, n) => t.def.indexes[*n].columns.iter().enumerate().try_for_each(|(n, column)| {
+            let c = &t.def.columns[column.column];
+            let (ty, not_null, has_default) = (declared(c), false, false);
+            attribute(&Attribute { relation, name: &c.name, ty, number: n + 1, not_null, has_default }, each)
+        }),
+        Object::System(r) => r.columns.iter().enumerate().try_for_each(|(n, c)| {
+            let (ty, not_null, has_default) = (Type::new(c.ty), c.not_null, false);
+            attribute(&Attribute { relation, name: c.name, ty, number: n + 1, not_null, has_default }, each)
+        }),
+    }
+}
+
+/// The number of something of a table that has none of its own: of its part with the place.
+pub fn part(table: &Table, place: usize) -> u32 {
+    1 << 31 | table.def.id << 11 | (place as u32 & 0x7ff)
+}
+
+pub fn defaults(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    let of = |t: &Arc<Table>, each: Each<'_>| {
+        let relation = Sight::oid(&Object::Table(t.clone()));
+        (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| match &c.default {
+            Some(text) => each(&row![Oid(part(t, n)), Oid(relation), small(n + 1), node_tree(text)]),
+            None => Ok(()),
+        })
+    };
+    match wanted.number("adrelid") {
+        Some(oid) => sight.table(oid).map_or(Ok(()), |t| of(&t, each)),
+        None => sight.tables().try_for_each(|t| of(t, each)),
+    }
+}
+
+/// A function of PostgreSQL's, to stand in a row.
+pub fn function(sight: &Sight<'_>, oid: u32) -> Value {
+    named(sight, TypeId::REGPROC, oid)
+}

@@ -1,0 +1,121 @@
+//! Types that users have defined: pg_type, pg_enum.
+
+use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
+use super::sight::{OWNER, Sight};
+use super::table::{facts, function};
+use super::{FIRST_OID, fixed};
+use ondol_types::catalog::node_tree;
+use ondol_types::user::{domain, enumeration};
+use ondol_types::{SqlResult, Type, TypeId, Value};
+
+/// The number of a function of PostgreSQL's by its name.
+fn numbered(name: &str) -> u32 {
+    fixed::functions().iter().find(|f| f.name == name).map_or(0, |f| f.oid)
+}
+
+pub fn types(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    sight.user_types().try_for_each(|ty| user_type(sight, ty, each))
+}
+
+fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
+    let Some(user) = ty.user() else { return Ok(()) };
+    let f = facts(ty);
+    let is_domain = user.kind == domain::CODE && !ty.is_array();
+    let is_enum = user.kind == enumeration::CODE && !ty.is_array();
+    let base = user.base.filter(|_| is_domain);
+    let names = if ty.is_array() {
+        ["array_in", "array_out", "array_recv", "array_send"].map(numbered)
+    } else if is_enum {
+        ["enum_in", "enum_out", "enum_recv", "enum_send"].map(numbered)
+    } else {
+        // A domain is written as what it is made of.
+        let of_base = base.map_or(TypeId::TEXT, |b| b.base().id).oid();
+        let output = fixed_number(of_base, "typoutput");
+        let send = fixed_number(of_base, "typsend");
+        [numbered("domain_in"), output, numbered("domain_recv"), send]
+    };
+    let [input, output, receive, send] = names.map(|n| function(sight, n));
+    let (kind, category) = match ty.is_array() {
+        true => (b'b', b'A'),
+        false if is_domain => (b'd', category(base.map_or(TypeId::TEXT, |b| b.base().id))),
+        false if is_enum => (b'e', b'E'),
+        false => (b'b', b'U'),
+    };
+    let name = if ty.is_array() { format!("_{}", user.name) } else { user.name.clone() };
+    let subscript = if ty.is_array() { numbered("array_subscript_handler") } else { 0 };
+    let analyze = if ty.is_array() { numbered("array_typanalyze") } else { 0 };
+    each(&row![
+        Oid(ty.oid()),
+        Name(&name),
+        Oid(sight.schema_of_type(ty)),
+        Oid(OWNER),
+        f.length,
+        f.by_value,
+        Char(kind),
+        Char(category),
+        false,
+        true,
+        Char(b','),
+        Oid(0),
+        function(sight, subscript),
+        Oid(ty.element().map_or(0, TypeId::oid)),
+        Oid(ty.array().map_or(0, TypeId::oid)),
+        input,
+        output,
+        receive,
+        send,
+        function(sight, 0),
+        function(sight, 0),
+        function(sight, analyze),
+        Char(f.align),
+        Char(f.storage),
+        is_domain && user.not_null,
+        Oid(base.map_or(0, |b| b.id.oid())),
+        base.map_or(-1, |b| b.typmod),
+        base.map_or(0, |b| i32::from(b.id.is_array())),
+        Oid(f.collation),
+        user.default.as_deref().filter(|_| is_domain).map(node_tree),
+        user.default.as_deref().filter(|_| is_domain),
+        Null,
+    ])
+}
+
+/// A number in a column of the fixed row of a type.
+fn fixed_number(ty: u32, column: &str) -> u32 {
+    let Some(place) = super::relation::by_key("pg_type").and_then(|r| r.column(column)) else { return 0 };
+    let number = |v: &Value| match v {
+        Value::Opaque(_, b) => b.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)),
+        _ => 0,
+    };
+    let is_it = |row: &&Vec<Value>| row.first().is_some_and(|v| number(v) == ty);
+    fixed::rows("pg_type").iter().find(is_it).and_then(|row| row.get(place)).map_or(0, number)
+}
+
+/// The category of a type, as pg_type has it.
+fn category(ty: TypeId) -> u8 {
+    use ondol_types::ty::Category;
+    match Type::new(ty).base().id.category() {
+        Category::Boolean => b'B',
+        Category::Numeric => b'N',
+        Category::String => b'S',
+        Category::DateTime => b'D',
+        Category::Timespan => b'T',
+        Category::Array => b'A',
+        Category::Enum => b'E',
+        Category::User => b'U',
+        Category::Internal => b'Z',
+        Category::Unknown => b'X',
+        Category::Pseudo => b'P',
+    }
+}
+
+pub fn labels(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    for ty in sight.user_types().filter(|t| !t.is_array()) {
+        let Some(user) = ty.user().filter(|u| u.kind == enumeration::CODE) else { continue };
+        for (n, label) in user.parts.iter().enumerate() {
+            let oid = FIRST_OID | 1 << 31 | user.number << 11 | (n as u32 & 0x7ff);
+            each(&row![Oid(oid), Oid(ty.oid()), (n + 1) as f32, Name(&label.name)])?;
+        }
+    }
+    Ok(())
+}
