@@ -75,7 +75,7 @@ impl Client {
         self.portals.retain(|p| !p.portal.is_closed());
         if self.portals.len() < MOST && self.p.chance(0.2) {
             let table = self.p.below(self.shared.tables as u64) as u8;
-            if self.c.catalog().table(&table_name(table)).is_some()
+            if self.c.catalog().table(table_name(table)).is_some()
                 && let Did::Failed = self.open_portal(table)?
             {
                 return Ok(Did::Failed);

@@ -336,7 +336,7 @@ impl Client {
                 break;
             }
             let (table, shape) = (self.table(), self.r.below(SHAPES.len() as u64) as u8);
-            let Some(t) = self.c.catalog().table(&table_name(table)).cloned() else { continue };
+            let Some(t) = self.c.catalog().table(table_name(table)).cloned() else { continue };
             let there = t.indexes.iter().any(|i| i.def.name == index_name(table, shape));
             self.effects.clear();
             let before = self.c.last_token().0;
@@ -354,7 +354,7 @@ impl Client {
     /// Makes some of the tables that are not there, with indexes.
     pub fn set_up(&mut self) -> Outcome<()> {
         for table in 0..self.shared.tables {
-            if self.c.catalog().table(&table_name(table)).is_some() || self.r.chance(0.15) {
+            if self.c.catalog().table(table_name(table)).is_some() || self.r.chance(0.15) {
                 continue;
             }
             let first = if self.r.chance(0.4) { 1 } else { self.r.below(SHAPES.len() as u64) as u8 };
@@ -369,14 +369,14 @@ impl Client {
                 }
                 let before = self.c.last_token();
                 let done = match shape {
-                    None => self.c.create_table(&table_name(table), columns()).map(drop),
+                    None => self.c.create_table(table_name(table), columns()).map(drop),
                     Some(s) => create_index(&mut self.c, table, s),
                 };
                 if let Err(e) = &done {
                     self.shared.permit(e).map_err(|e| format!("making table {table}: {e}"))?
                 }
                 self.effects.clear();
-                let heaps = self.c.catalog().table(&table_name(table)).map_or(0, |t| t.heaps);
+                let heaps = self.c.catalog().table(table_name(table)).map_or(0, |t| t.heaps);
                 self.effects.push(match shape {
                     None => Effect::Create { table, heaps },
                     Some(shape) => Effect::CreateIndex { table, shape },
@@ -578,7 +578,7 @@ impl Client {
         let mark = (self.effects.len(), self.seen.len());
         for _ in 0..50 {
             let catalog = self.c.catalog();
-            let Some(t) = catalog.table(&table_name(table)).cloned() else {
+            let Some(t) = catalog.table(table_name(table)).cloned() else {
                 self.c.fail();
                 return Ok(Did::Failed);
             };
@@ -934,7 +934,7 @@ impl Client {
         }
         let uid = uids[self.r.below(uids.len() as u64) as usize];
         let catalog = self.c.catalog();
-        let Some(t) = catalog.table(&table_name(table)).cloned() else { return Ok(None) };
+        let Some(t) = catalog.table(table_name(table)).cloned() else { return Ok(None) };
         let index = t.indexes.iter().find(|i| i.def.name == index_name(table, 1));
         let (Some(index), Some(patch)) = (index.and_then(|i| i.point.clone()), Patch::new(&t, &[5])) else {
             return Ok(None);
@@ -1032,7 +1032,7 @@ impl Client {
                 self.c.truncate(&names).map(|heaps| made = heaps.last().copied())
             }
             3 => self.c.drop_table(&name),
-            _ => self.c.drop_index(&index_name(table, shape)),
+            _ => self.c.drop_index(index_name(table, shape)),
         };
         let failed = done.is_err();
         if let Err(e) = done {
@@ -1080,7 +1080,7 @@ pub fn create_index(c: &mut Connection, table: u8, shape: u8) -> SqlResult<()> {
         .map(|(i, c)| IndexColumn { column: *c, desc: i > 0, nulls_first: i > 0 })
         .collect();
     let kind = if hash { IndexKind::Hash } else { IndexKind::Btree };
-    c.create_index(&table_name(table), &index_name(table, shape), kind, unique, columns, false, false)
+    c.create_index(table_name(table), &index_name(table, shape), kind, unique, columns, false, false)
 }
 
 /// How an error is counted.

@@ -222,7 +222,7 @@ impl Settings {
                 check_custom(name)?;
             }
             let value = value.unwrap_or_default();
-            for values in self.to_change(local) {
+            for values in self.changing(local) {
                 Arc::make_mut(values).put_custom(name, value.to_string())
             }
             return Ok(());
@@ -230,13 +230,13 @@ impl Settings {
         let setting = &table::all()[place];
         setting.may_change(name)?;
         let value = value.map(|v| setting.value(name, v)).transpose()?;
-        for values in self.to_change(local) {
+        for values in self.changing(local) {
             Arc::make_mut(values).put(place, value.clone().map(Cow::Owned))
         }
         Ok(())
     }
 
-    fn to_change(&mut self, local: bool) -> impl Iterator<Item = &mut Arc<Values>> {
+    fn changing(&mut self, local: bool) -> impl Iterator<Item = &mut Arc<Values>> {
         let lasting = (!local).then_some(&mut self.lasting);
         [&mut self.now].into_iter().chain(lasting)
     }
