@@ -6,7 +6,8 @@
 //! chunk = mark 4 | kind 4 | file number 8 | length 4 | count 4 | CRC32C of the payload 4 | of this header 4 | payload
 //! image   (kind 1)  page 8 | raw CRC of the logical page 4 | length 4 | row bytes, without trailing zeros
 //! segment (kind 2)  id 4 | heap 4 | created 8 | runs 4, each: pages 4, format 4
-//! sequence(kind 3)  id 8 | value 8
+//! maximum (kind 3)  id 8 | value 8: as sequences were written before (sequence/Q6)
+//! given   (kind 5)  id 8 | generation 8 | steps 8 | value 8
 //! index   (kind 4)  offset 8 of each other chunk; last in the file, where the manifest says
 //! ```
 //! - **I1** The file is new, written once, synced, and only then named by the manifest.
@@ -23,6 +24,7 @@ use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
 use crate::manifest::{CheckpointFile, WordReader};
 use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
+use crate::sequence::Given;
 use crate::{CommitTs, HeapId};
 use ondol_base::crc::{crc32c, raw};
 use ondol_base::media::{File, Open, Storage};
@@ -38,8 +40,9 @@ const MARK: u32 = u32::from_le_bytes(*b"CHNK");
 pub(crate) const CHUNK: usize = 256 << 10;
 const IMAGES: u32 = 1;
 const SEGMENTS: u32 = 2;
-const SEQUENCES: u32 = 3;
+const MAXIMA: u32 = 3;
 const INDEX: u32 = 4;
+const SEQUENCES: u32 = 5;
 
 /// A segment as a checkpoint file keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,11 +176,11 @@ impl ImageWriter {
             }
         })
     }
-    pub fn sequence(&mut self, id: u64, value: i64) -> io::Result<bool> {
+    pub fn sequence(&mut self, id: u64, given: Given) -> io::Result<bool> {
         self.turn(SEQUENCES)?;
         self.item(|out| {
-            out.extend_from_slice(&id.to_le_bytes());
-            out.extend_from_slice(&value.to_le_bytes());
+            let words = [id, given.generation, given.steps, given.value as u64];
+            words.iter().for_each(|w| out.extend_from_slice(&w.to_le_bytes()))
         })
     }
     pub fn sync(&self) -> io::Result<()> {
@@ -223,7 +226,7 @@ pub(crate) struct ImageReader {
 pub(crate) enum Chunk<'b> {
     Images(&'b [u8]),
     Segments(Vec<StoredSegment>),
-    Sequences(Vec<(u64, i64)>),
+    Sequences(Vec<(u64, Given)>),
 }
 
 impl ImageReader {
@@ -371,9 +374,17 @@ impl ImageReader {
                 all.map(Chunk::Segments)
                     .ok_or_else(|| bad("whole segments", format!("{} bytes", payload.len())))
             }
-            SEQUENCES => {
+            MAXIMA | SEQUENCES => {
                 let mut r = WordReader { bytes: payload, at: 0 };
-                let all = (0..count).map(|_| Some((r.u64()?, r.u64()? as i64))).collect::<Option<Vec<_>>>();
+                let one = |_| {
+                    let id = r.u64()?;
+                    if kind == MAXIMA {
+                        return Some((id, Given::up_to(r.u64()? as i64)));
+                    }
+                    let (generation, steps, value) = (r.u64()?, r.u64()?, r.u64()? as i64);
+                    Some((id, Given { generation, steps, value }))
+                };
+                let all = (0..count).map(one).collect::<Option<Vec<_>>>();
                 all.map(Chunk::Sequences)
                     .ok_or_else(|| bad("whole sequences", format!("{} bytes", payload.len())))
             }

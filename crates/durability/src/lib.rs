@@ -28,6 +28,7 @@ pub mod ring_file;
 pub(crate) mod ringed;
 pub(crate) mod round;
 pub(crate) mod scan;
+pub mod sequence;
 pub(crate) mod stream;
 
 pub use delta::Changes;
@@ -35,6 +36,7 @@ pub use error::{CheckpointError, LogError, RecoveryError, RingError};
 pub use files::{Config, Place};
 pub use log::{Log, Reservation, StreamId};
 pub use record::{Kind, System};
+pub use sequence::Given;
 
 /// A commit timestamp: the place of a commit in the one global order, from 1 on without holes.
 pub type CommitTs = u64;

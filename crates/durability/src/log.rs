@@ -30,6 +30,7 @@ use crate::record::{self, Kind, System};
 use crate::ringed::Ringed;
 use crate::round::Rounds;
 pub use crate::round::Tell;
+use crate::sequence::Given;
 use crate::stream::{Buffer, Helper, Job, OldFile, Writer};
 use crate::{CommitTs, TxnId};
 use ondol_base::media::Lock;
@@ -74,7 +75,7 @@ pub(crate) struct Catalog {
     /// The clock when the segment was created last.
     pub created: BTreeMap<SegmentId, CommitTs>,
     pub dropped: BTreeMap<SegmentId, CommitTs>,
-    pub sequences: BTreeMap<u64, i64>,
+    pub sequences: BTreeMap<u64, Given>,
 }
 
 /// Everything under the commit latch.
@@ -349,6 +350,25 @@ impl Log {
         Ok(())
     }
 
+    /// Logs that a sequence has given out so much, and gives the timestamp of that (sequence/Q4). The caller
+    /// may hold guards: its thread waits for space.
+    pub fn give(&self, stream: StreamId, sequence: u64, given: Given) -> Result<CommitTs, LogError> {
+        let inner = &*self.inner;
+        let words = record::GIVEN_WORDS;
+        let mut open = inner.space(stream, 0, words, true)?;
+        let ts = inner.clock.load(Ordering::Relaxed);
+        let (buffer, at) = inner.take(&mut open, stream, words);
+        let relative = ts - open.streams[stream.0 as usize].base;
+        open.catalog.give(sequence, given);
+        inner.clock.store(ts + 1, Ordering::Release);
+        drop(open);
+        ondol_base::sync::yield_point();
+        let head = record::head(words, record::GIVEN, relative);
+        let rest = [head, sequence, given.generation, given.steps, given.value as u64];
+        inner.buffers[stream.0 as usize][buffer].put(at, &rest, &[], words);
+        Ok(ts)
+    }
+
     /// Returns once commit `c` is durable, leading a round if none is under way (protocol/P3). A `c` not yet
     /// given waits for the newest that was.
     pub fn wait_durable(&self, c: CommitTs) -> Result<(), LogError> {
@@ -553,15 +573,15 @@ impl Catalog {
             System::SegmentDrop { segment, at, .. } => {
                 self.dropped.insert(segment, at);
             }
-            System::SequenceAdvance { id, value } => {
-                let v = self.sequences.entry(id).or_insert(value);
-                *v = (*v).max(value);
-            }
+            System::SequenceAdvance { id, value } => self.give(id, Given::up_to(value)),
             System::SequenceDrop { id } => {
                 self.sequences.remove(&id);
             }
             System::PageFormat { .. } => {}
         }
+    }
+    pub fn give(&mut self, id: u64, given: Given) {
+        self.sequences.entry(id).or_insert(given).merge(given)
     }
     /// Forgets the segments that were given up at or before `at`, a published T: they may be created again,
     /// and until that is logged must not pass for what they were. `listed`: those that were in memory when T

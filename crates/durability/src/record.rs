@@ -8,6 +8,7 @@
 //! void      (whatever was reserved, zeros)
 //! fragment  txn, n, changes
 //! system    clock when it was logged, two or three words by tag
+//! given     sequence, generation, steps, value
 //! ```
 //! - **E1** A record's length is known before its timestamp is: it is reserved under the commit latch and
 //!   copied outside. Copying less than was reserved leaves zeros, which end the changes.
@@ -16,7 +17,9 @@
 //!   from those that it must add. Among those that are left their order does not matter, since a segment
 //!   lives at most once in a log between two published checkpoints.
 //! - **E3** A transaction's number stands only where fragments make it necessary.
+//! - **E4** What a sequence gave out has a timestamp, and no changes ([`crate::sequence`]).
 use crate::page::{Format, PageId, SegmentId};
+use crate::sequence::Given;
 use crate::{CommitTs, HeapId, TxnId};
 
 /// What a reservation is for.
@@ -38,7 +41,8 @@ pub enum System {
     SegmentDrop { segment: SegmentId, heap: HeapId, at: CommitTs },
     /// The page has this format from now on.
     PageFormat { page: PageId, format: Format },
-    /// The sequence has given out values up to this one (maximum counts).
+    /// The sequence has given out values up to this one: as it was written before there were pairs
+    /// (sequence/Q6).
     SequenceAdvance { id: u64, value: i64 },
     /// The sequence is gone; its id is never used again.
     SequenceDrop { id: u64 },
@@ -53,6 +57,9 @@ const DROP: u64 = 6;
 const FORMAT: u64 = 7;
 const ADVANCE: u64 = 8;
 const SEQUENCE_DROP: u64 = 9;
+pub(crate) const GIVEN: u64 = 10;
+/// Words of a record of what a sequence gave out.
+pub(crate) const GIVEN_WORDS: usize = 5;
 
 /// Words of a commit record with `len` bytes of changes.
 #[inline]
@@ -108,6 +115,22 @@ pub enum Record<'a> {
         clock: CommitTs,
         item: System,
     },
+    /// What a sequence gave out.
+    Given {
+        ts: CommitTs,
+        sequence: u64,
+        given: Given,
+    },
+}
+
+impl Record<'_> {
+    /// The place in the order of commits, of a record that has one.
+    pub fn timestamp(&self) -> Option<CommitTs> {
+        match self {
+            Record::Commit { ts, .. } | Record::Void { ts } | Record::Given { ts, .. } => Some(*ts),
+            Record::Fragment { .. } | Record::System { .. } => None,
+        }
+    }
 }
 
 /// What is wrong with a record.
@@ -156,6 +179,7 @@ impl<'a> Records<'a> {
             COMMIT | VOID => 1,
             LARGE | FRAGMENT | CREATE | SEQUENCE_DROP => 3,
             DROP | FORMAT | ADVANCE => 4,
+            GIVEN => GIVEN_WORDS,
             _ => return bad(self.at, "a known record tag", tag),
         };
         if words < need {
@@ -172,6 +196,10 @@ impl<'a> Records<'a> {
                 _ => return bad(self.at, "a number of fragments", w(2)),
             },
             VOID => Record::Void { ts },
+            GIVEN => {
+                let given = Given { generation: w(2), steps: w(3), value: w(4) as i64 };
+                Record::Given { ts, sequence: w(1), given }
+            }
             FRAGMENT => match u32::try_from(w(2)) {
                 Ok(n) => Record::Fragment { txn: w(1), n, changes: body(3) },
                 _ => return bad(self.at, "a fragment's number", w(2)),

@@ -37,6 +37,7 @@ use crate::reader::LogReader;
 use crate::replay;
 use crate::ringed::Ringed;
 use crate::scan::{self, Run, Scan, Tables};
+use crate::sequence::Given;
 use crate::stream::OldFile;
 use crate::{CommitTs, HeapId};
 use ondol_base::media::{File, Lock, Open};
@@ -91,8 +92,8 @@ pub struct Recovered {
     pub clock: CommitTs,
     /// T of the checkpoint that was loaded.
     pub checkpoint: CommitTs,
-    /// Sequences and the highest value each gave out.
-    pub sequences: Vec<(u64, i64)>,
+    /// Sequences and what each gave out.
+    pub sequences: Vec<(u64, Given)>,
     pub rounds: u64,
     pub records: u64,
     pub discarded_blocks: u64,

@@ -20,10 +20,11 @@ use crate::manifest::{Incarnation, Manifest, OPEN_END};
 use crate::page::{Format, PAGES_PER_SEGMENT, PageId, SegmentId};
 use crate::reader::{self, LogReader, WINDOW};
 use crate::record::{BadRecord, Record, Records, System};
+use crate::sequence::Given;
 use crate::{CommitTs, HeapId, TxnId};
 use ondol_base::pool;
 use ondol_base::sync::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -79,6 +80,7 @@ struct Rest {
     commits: Vec<(TxnId, CommitTs, u32)>,
     fragments: Vec<(TxnId, u32)>,
     system: Vec<(usize, CommitTs, System)>,
+    given: Vec<(u64, Given)>,
     problem: Option<Problem>,
 }
 enum Problem {
@@ -101,12 +103,14 @@ fn summarize(h: &Header, payload: &[u8], at: CommitTs) -> Summary {
         let rest = &mut all.rest;
         let mut problem = |p| rest.get_or_insert_default().problem = Some(p);
         match record {
-            Ok((offset, Record::Commit { ts, .. } | Record::Void { ts })) if ts >= h.closed => {
+            Ok((offset, record)) if record.timestamp().is_some_and(|ts| ts >= h.closed) => {
+                let ts = record.timestamp().unwrap_or(0);
                 let expected = "a timestamp below the round's closed";
                 problem(Problem::Record(BadRecord { offset, expected, found: ts }));
                 break;
             }
-            Ok((offset, record @ (Record::Commit { ts, .. } | Record::Void { ts }))) if ts > at => {
+            Ok((offset, record)) if record.timestamp().is_some_and(|ts| ts > at) => {
+                let ts = record.timestamp().unwrap_or(0);
                 let bit = ts - from;
                 let word = (bit / 64) as usize;
                 if word >= all.commits.len() {
@@ -117,13 +121,18 @@ fn summarize(h: &Header, payload: &[u8], at: CommitTs) -> Summary {
                     break;
                 }
                 all.commits[word] |= 1 << (bit % 64);
-                if let Record::Commit { txn, fragments, .. } = record
-                    && fragments > 0
-                {
-                    rest.get_or_insert_default().commits.push((txn, ts, fragments));
+                match record {
+                    Record::Commit { txn, fragments, .. } if fragments > 0 => {
+                        rest.get_or_insert_default().commits.push((txn, ts, fragments))
+                    }
+                    Record::Given { sequence, given, .. } => {
+                        rest.get_or_insert_default().given.push((sequence, given))
+                    }
+                    _ => {}
                 }
             }
-            Ok((_, Record::Commit { .. } | Record::Void { .. })) => {}
+            // What a sequence gave out by then is in the checkpoint's table.
+            Ok((_, Record::Commit { .. } | Record::Void { .. } | Record::Given { .. })) => {}
             Ok((_, Record::Fragment { txn, n, .. })) => rest.get_or_insert_default().fragments.push((txn, n)),
             Ok((offset, Record::System { clock, item })) => {
                 rest.get_or_insert_default().system.push((offset, clock, item))
@@ -379,6 +388,8 @@ pub(crate) struct Gathered {
     pub spilled: BTreeMap<(u64, TxnId), (CommitTs, u32)>,
     /// In the order in which they were logged.
     pub system: Vec<(CommitTs, System)>,
+    /// What sequences gave out.
+    pub given: Vec<(u64, Given)>,
     pub commits: u64,
 }
 
@@ -391,8 +402,7 @@ fn record_of(scan: &Scan, l: Live, ts: CommitTs) -> u64 {
     if let Ok(blocks) = scan.read_run(&run, &mut buffer)
         && let Some((_, payload)) = blocks.first()
     {
-        let is =
-            |r: &Record<'_>| matches!(r, Record::Commit { ts: t, .. } | Record::Void { ts: t } if *t == ts);
+        let is = |r: &Record<'_>| r.timestamp() == Some(ts);
         let mut records = Records::new(&payload[..h.payload as usize], h.base).flatten();
         offset = records.find(|(_, r)| is(r)).map_or(0, |(at, _)| at);
     }
@@ -416,6 +426,7 @@ pub(crate) fn gather(scan: &mut Scan) -> Result<Gathered, RecoveryError> {
         commits: Vec<(u64, TxnId, CommitTs, u32)>,
         fragments: Vec<(u64, TxnId, u32)>,
         system: Vec<(u64, usize, CommitTs, System)>,
+        given: Vec<(u64, Given)>,
     }
     let mut lists = Lists::default();
     for l in &scan.live {
@@ -452,6 +463,7 @@ pub(crate) fn gather(scan: &mut Scan) -> Result<Gathered, RecoveryError> {
         }
         lists.commits.extend(rest.commits.iter().map(|(txn, ts, n)| (h.incarnation, *txn, *ts, *n)));
         lists.fragments.extend(rest.fragments.iter().map(|(txn, n)| (h.incarnation, *txn, *n)));
+        lists.given.extend(&rest.given);
         lists
             .system
             .extend(rest.system.iter().map(|(offset, clock, item)| (h.round, *offset, *clock, *item)));
@@ -462,7 +474,7 @@ pub(crate) fn gather(scan: &mut Scan) -> Result<Gathered, RecoveryError> {
             return Err(missing(at + 1 + i as u64 * 64 + (!word & want).trailing_zeros() as u64));
         }
     }
-    let mut gathered = Gathered { commits: count, ..Gathered::default() };
+    let mut gathered = Gathered { commits: count, given: lists.given, ..Gathered::default() };
     for (incarnation, txn, ts, n) in lists.commits {
         if let Some((first, _)) = gathered.spilled.insert((incarnation, txn), (ts, n)) {
             let (expected, found) = (n, n);
@@ -500,7 +512,7 @@ pub(crate) struct Tables {
     pub segments: BTreeMap<SegmentId, StoredSegment>,
     /// Dropped in the log: heap and when.
     pub dropped: BTreeMap<SegmentId, (HeapId, CommitTs)>,
-    pub sequences: BTreeMap<u64, i64>,
+    pub sequences: BTreeMap<u64, Given>,
 }
 
 impl Tables {
@@ -529,14 +541,19 @@ impl Tables {
         // follow: a checkpoint's tables showed it already, and of the segment's records the log keeps those
         // of the last round before the tables.
         let mut unknown: BTreeMap<SegmentId, PageId> = BTreeMap::new();
+        for (id, given) in &gathered.given {
+            t.sequences.entry(*id).or_insert(*given).merge(*given)
+        }
+        // sequence/Q5
+        let mut dropped = BTreeSet::new();
         for (clock, item) in &gathered.system {
             match *item {
                 System::SequenceAdvance { id, value } => {
-                    let v = t.sequences.entry(id).or_insert(value);
-                    *v = (*v).max(value);
+                    let given = Given::up_to(value);
+                    t.sequences.entry(id).or_insert(given).merge(given)
                 }
                 System::SequenceDrop { id } => {
-                    t.sequences.remove(&id);
+                    dropped.insert(id);
                 }
                 _ if *clock <= at => {} // the table knows (record/E2)
                 System::SegmentCreate { segment, heap } => {
@@ -585,6 +602,7 @@ impl Tables {
                 }
             }
         }
+        t.sequences.retain(|id, _| !dropped.contains(id));
         match unknown.values().next() {
             Some(page) => Err(bad("the format of a page in a segment", format!("page {}", page.0))),
             None => Ok(t),

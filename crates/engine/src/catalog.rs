@@ -1,5 +1,6 @@
 //! The dictionary as statements see it: an immutable snapshot, shared by reference.
 use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef};
+use crate::sequence::Sequence;
 use crate::table::Table;
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
@@ -18,12 +19,45 @@ pub struct ColumnDef {
     /// Whether a numeric of few digits is stored as a number (engine/layout/L5). So it is in a new table; a
     /// column that was made without keeps its rows as they are.
     pub packed: bool,
+    /// What is put in where a statement says nothing, or may not say anything.
+    pub generated: Option<Generated>,
+    /// The numbers of sequences that go with the column: those of serial, and of OWNED BY.
+    pub owns: Vec<u32>,
+}
+
+/// GENERATED
+#[derive(Clone, Debug, PartialEq)]
+pub enum Generated {
+    /// AS IDENTITY: ALWAYS or BY DEFAULT, from the sequence of that number, which goes with the column.
+    Identity { always: bool, sequence: u32 },
+    /// AS (...) STORED: an SQL expression over the table's columns, each by its bare name.
+    Stored(String),
 }
 
 impl ColumnDef {
     /// A column as a new table has it, without constraint or default.
     pub fn new(name: impl Into<String>, ty: Type) -> ColumnDef {
-        ColumnDef { name: name.into(), ty, not_null: false, default: None, domain: None, packed: true }
+        let (name, owns) = (name.into(), Vec::new());
+        let (not_null, packed) = (false, true);
+        ColumnDef { name, ty, not_null, default: None, domain: None, packed, generated: None, owns }
+    }
+    /// The sequence of an identity column.
+    pub fn identity(&self) -> Option<u32> {
+        match &self.generated {
+            Some(Generated::Identity { sequence, .. }) => Some(*sequence),
+            _ => None,
+        }
+    }
+    /// The expression that its values are computed by.
+    pub fn computed(&self) -> Option<&str> {
+        match &self.generated {
+            Some(Generated::Stored(text)) => Some(text),
+            _ => None,
+        }
+    }
+    /// The numbers of the sequences that go with it.
+    pub fn sequences(&self) -> impl Iterator<Item = u32> {
+        self.identity().into_iter().chain(self.owns.iter().copied())
     }
     /// Whether its values are stored so.
     pub fn is_packed(&self) -> bool {
@@ -91,6 +125,10 @@ impl TableDef {
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }
+    /// The numbers of the sequences that go with its columns.
+    pub fn sequences(&self) -> impl Iterator<Item = u32> {
+        self.columns.iter().flat_map(ColumnDef::sequences)
+    }
     /// Whether one of its constraints has the name.
     pub fn is_constraint(&self, name: &str) -> bool {
         self.indexes.iter().any(|i| i.constraint && i.name == name)
@@ -147,13 +185,20 @@ pub enum Relation {
     Index {
         table: Name,
     },
+    Sequence(Arc<Sequence>),
 }
 
 impl Relation {
     pub fn table(&self) -> Option<&Arc<Table>> {
         match self {
             Relation::Table(t) => Some(t),
-            Relation::Index { .. } => None,
+            Relation::Index { .. } | Relation::Sequence(_) => None,
+        }
+    }
+    pub fn sequence(&self) -> Option<&Arc<Sequence>> {
+        match self {
+            Relation::Sequence(s) => Some(s),
+            Relation::Table(_) | Relation::Index { .. } => None,
         }
     }
 }
@@ -194,19 +239,24 @@ pub struct Meanings {
     functions: BTreeMap<u32, Arc<FunctionDef>>,
     /// A type that was changed has another number.
     types: BTreeMap<Name, TypeId>,
+    sequences: BTreeMap<Name, u32>,
 }
 
 impl Meanings {
     pub fn of(catalog: &Catalog) -> Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
         let Catalog { version: _, schemas, relations: _, functions, types } = catalog;
-        Meanings { schemas: schemas.clone(), functions: functions.clone(), types: types.clone() }
+        let sequences = catalog.sequences().map(|s| (s.def.full_name(), s.def.id)).collect();
+        let (schemas, functions) = (schemas.clone(), functions.clone());
+        Meanings { schemas, functions, types: types.clone(), sequences }
     }
     /// Whether they are those of the catalog.
     pub fn are(&self, catalog: &Catalog) -> bool {
         let Catalog { version: _, schemas, relations: _, functions, types } = catalog;
+        let sequences = catalog.sequences().map(|s| (s.def.full_name(), s.def.id));
         self.types == *types
             && self.schemas == *schemas
+            && sequences.eq(self.sequences.iter().map(|(name, id)| (name.clone(), *id)))
             && self.functions.len() == functions.len()
             && (self.functions.values().zip(functions.values())).all(|(a, b)| Arc::ptr_eq(a, b))
     }
@@ -237,15 +287,30 @@ impl Catalog {
     pub fn table_of_index(&self, name: impl Into<Name>) -> Option<&Arc<Table>> {
         match self.relations.get(&name.into())? {
             Relation::Index { table } => self.table(table),
-            Relation::Table(_) => None,
+            _ => None,
         }
     }
     /// Indexes by their names, each with its table's.
     pub fn indexes(&self) -> impl Iterator<Item = (&Name, &Name)> {
         self.relations.iter().filter_map(|(name, r)| match r {
             Relation::Index { table } => Some((name, table)),
-            Relation::Table(_) => None,
+            _ => None,
         })
+    }
+    pub fn sequence(&self, name: impl Into<Name>) -> Option<&Arc<Sequence>> {
+        self.relations.get(&name.into())?.sequence()
+    }
+    /// All sequences, by their names.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.relations.values().filter_map(Relation::sequence)
+    }
+    pub fn sequence_by_id(&self, id: u32) -> Option<&Arc<Sequence>> {
+        self.sequences().find(|s| s.def.id == id)
+    }
+    /// The table and the column that the sequence goes with.
+    pub fn owner_of(&self, sequence: u32) -> Option<(&Arc<Table>, usize)> {
+        let owns = |c: &ColumnDef| c.sequences().any(|s| s == sequence);
+        self.tables().find_map(|t| Some((t, t.def.columns.iter().position(owns)?)))
     }
     /// A type that users have defined.
     pub fn ty(&self, name: impl Into<Name>) -> Option<TypeId> {

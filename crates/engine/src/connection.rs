@@ -19,6 +19,7 @@ use crate::draft::{Draft, View};
 use crate::error;
 use crate::outdated::Outdated;
 use crate::portal::Portals;
+use crate::sequence::{Counters, Sequences};
 use crate::table::Table;
 use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
@@ -90,6 +91,10 @@ pub struct Connection {
     pub(crate) made: Vec<u32>,
     /// Those that were made, and given up by going back to a savepoint (draft/D5).
     pub(crate) orphans: Vec<u32>,
+    /// The same of counters, and those that nobody else takes from meanwhile.
+    pub(crate) counters: Counters,
+    /// Values that the connection was given.
+    pub(crate) sequences: Sequences,
     /// Entries of indexes made by the open transaction that its commit makes superfluous.
     pub(crate) outdated: Outdated,
     /// Tables marked as being changed by us.
@@ -125,6 +130,8 @@ impl Connection {
             dropped: vec![],
             made: vec![],
             orphans: vec![],
+            counters: Counters::default(),
+            sequences: Sequences::default(),
             outdated,
             marked: vec![],
             registered: None,

@@ -12,17 +12,19 @@ use crate::table::Table;
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
 use ondol_base::{clock, thread};
+use ondol_durability::Given;
 use ondol_durability::files::{Config, Place};
 use ondol_durability::mark;
 use ondol_durability::page::SEGMENT_SIZE;
 use ondol_durability::record::System;
 use ondol_durability::recovery::{Progress, Recovered};
-use ondol_durability::ring_file::{Given, Promise};
+use ondol_durability::ring_file::{Given as Ring, Promise};
+use ondol_durability::sequence::{Bounds, Counter, Refused};
 use ondol_kernel::kernel::{LastCheckpoint, OpenError};
 use ondol_kernel::transaction::Session;
 use ondol_kernel::{Kernel, KernelConfig};
 use ondol_types::{SqlError, SqlResult, sqlstate};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +76,7 @@ impl LogRing {
         LogRing { path: path.into(), size: None, promise: None }
     }
     /// The ring as durability takes it: its folder, which must be there, and its name.
-    pub fn given(&self) -> SqlResult<Given> {
+    pub fn given(&self) -> SqlResult<Ring> {
         let what = format!("log ring \"{}\"", self.path.display());
         let named = std::path::absolute(&self.path).map_err(|e| error::io(&what, e))?;
         let (folder, name) = (named.parent(), named.file_name().and_then(|n| n.to_str()));
@@ -85,8 +87,8 @@ impl LogRing {
             ));
         };
         let storage = Arc::new(Disk::open(folder).map_err(|e| error::io(&what, e))?);
-        let (size, promise, wait) = (self.size, self.promise, Given::USUAL_WAIT);
-        Ok(Given { storage, name: name.to_string(), size, promise, wait })
+        let (size, promise, wait) = (self.size, self.promise, Ring::USUAL_WAIT);
+        Ok(Ring { storage, name: name.to_string(), size, promise, wait })
     }
 }
 fn ends_in_slash(path: &Path) -> bool {
@@ -139,13 +141,27 @@ pub struct Database {
     catalog: RwLock<Arc<Catalog>>,
     version: AtomicU64,
     versions: AtomicU64,
-    objects: AtomicU64,
+    pub(crate) objects: Counter,
     pub(crate) definers: Arc<Definers>,
     /// Held by who changes the catalog.
     publishing: Mutex<()>,
     opened: Opened,
     location: String,
     closed: Mutex<bool>,
+}
+
+/// The numbers of objects.
+const NUMBERS: Bounds = Bounds { increment: 1, min: 1, max: i32::MAX as i64, cycle: false };
+
+/// Where numbers of objects go on: behind those that were given, and those that are used.
+fn objects_from(given: Option<Given>, used: u32) -> Counter {
+    let least = i64::from(used).max(i64::from(FIRST_OBJECT) - 1) + 1;
+    let given = match given {
+        Some(g) if g.value + i64::from(g.steps > 0) >= least => g,
+        Some(g) => Given { generation: g.generation + 1, steps: 0, value: least },
+        None => Given { generation: 0, steps: 0, value: least },
+    };
+    Counter::new(OBJECTS, given)
 }
 
 /// In a folder with a file of this name a backup was begun, and is not complete.
@@ -197,7 +213,7 @@ impl Database {
     pub fn open_on(
         storage: Arc<dyn Storage>,
         streams: Vec<Place>,
-        ring: Option<Given>,
+        ring: Option<Ring>,
         options: Options,
         progress: &dyn Fn(Opening),
     ) -> SqlResult<Arc<Database>> {
@@ -287,10 +303,11 @@ impl Database {
     ) -> SqlResult<Arc<Database>> {
         let dictionary = Dictionary::new(&kernel);
         let started = clock::now();
+        let given: BTreeMap<u64, Given> = recovered.sequences.iter().copied().collect();
         let catalog = {
             let mut session = Session::new(kernel.clone());
             session.snapshot_newest();
-            dictionary::load(&session, &dictionary, 1)?
+            dictionary::load(&session, &dictionary, 1, &given)?
         };
         let tables = || catalog.tables();
         let total: u64 = tables().map(|t| t.count_rows() * t.indexes.len() as u64).sum();
@@ -307,11 +324,17 @@ impl Database {
             .flat_map(|t| [t.def.id, t.heaps].into_iter().chain(t.def.indexes.iter().map(|i| i.id)))
             .chain(catalog.functions.keys().copied())
             .chain(catalog.schemas.values().map(|s| s.number).filter(|n| !is_given(*n)))
+            .chain(catalog.sequences().flat_map(|s| [s.def.id, s.def.counter]))
             .chain(catalog.types.values().filter_map(|t| t.user()).flat_map(|u| [u.number, u.array]))
             .max()
             .unwrap_or(0);
-        let given = recovered.sequences.iter().find(|s| s.0 == OBJECTS).map_or(0, |s| s.1);
-        let next = (used as i64).max(given).max(FIRST_OBJECT as i64 - 1) + 1;
+        let objects = objects_from(given.get(&OBJECTS).copied(), used);
+        // sequence/S5
+        let named: BTreeSet<u64> = catalog.sequences().map(|s| s.def.counter.into()).collect();
+        for id in given.keys().filter(|id| **id != OBJECTS && !named.contains(id)) {
+            // Where the log has no room the next opening does it: this one needs none (protocol/P9).
+            let _ = kernel.log.system(System::SequenceDrop { id: *id });
+        }
         let opened =
             Opened { index_entries, index_seconds, seconds: (clock::now() - begun).as_secs_f64(), recovered };
         Ok(Arc::new(Database {
@@ -320,7 +343,7 @@ impl Database {
             catalog: RwLock::new(Arc::new(catalog)),
             version: AtomicU64::new(1),
             versions: AtomicU64::new(1),
-            objects: AtomicU64::new(next as u64),
+            objects,
             definers: Arc::default(),
             publishing: Mutex::default(),
             opened,
@@ -361,12 +384,14 @@ impl Database {
     }
     /// A number for a new object (dictionary/D2).
     pub(crate) fn next_object(&self) -> SqlResult<u32> {
-        let n = self.objects.fetch_add(1, Ordering::Relaxed);
-        self.kernel
-            .log
-            .system(System::SequenceAdvance { id: OBJECTS, value: n as i64 })
-            .map_err(error::log)?;
-        Ok(n as u32)
+        // Its commit, which is later, makes it durable that the number is given (sequence/S4).
+        let taken = self.objects.take(&self.kernel.log, &mut self.objects.state(), &NUMBERS, 1);
+        taken.map(|t| t.first as u32).map_err(|e| match e {
+            Refused::Log(e) => error::log(e),
+            Refused::Ended => {
+                SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "there are no more numbers for objects")
+            }
+        })
     }
     /// A number for a new schema: none of those that are there from the beginning.
     pub(crate) fn next_schema(&self) -> SqlResult<u32> {
@@ -471,6 +496,7 @@ impl Database {
         if std::mem::replace(&mut *closed, true) {
             return Ok(());
         }
+        self.settle_sequences();
         self.kernel.close().map_err(error::log)
     }
 }

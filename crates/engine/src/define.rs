@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 mod schemas;
+mod sequences;
 mod tables;
 mod types;
 
@@ -34,6 +35,7 @@ fn is_as_it_was(thing: &Thing, before: &Catalog, now: &Catalog) -> bool {
             match (before.relations.get(name), now.relations.get(name)) {
                 (Some(Relation::Table(a)), Some(Relation::Table(b))) => Arc::ptr_eq(a, b),
                 (Some(Relation::Index { table: a }), Some(Relation::Index { table: b })) => a == b,
+                (Some(Relation::Sequence(a)), Some(Relation::Sequence(b))) => Arc::ptr_eq(a, b),
                 (a, b) => a.is_none() && b.is_none(),
             }
         }
@@ -101,6 +103,8 @@ impl Connection {
             // No version that has such a key is newer than this commit.
             outdated.hand_over(self.session.last_commit(), &self.db.kernel)
         }
+        self.end_counters(committed);
+        self.let_go_of_counters(0);
         self.unmark(0);
         self.let_go_of_claims(0);
         self.defining = false;
@@ -270,6 +274,9 @@ impl Connection {
                 let db = me.db.clone();
                 d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
                 me.dropped.push(table.heaps);
+                for sequence in table.def.sequences() {
+                    me.remove_sequence(sequence)?
+                }
                 let draft = me.draft();
                 draft.table(name, None);
                 table.def.indexes.iter().for_each(|i| draft.index(table.def.index_name(i), None));
@@ -280,7 +287,11 @@ impl Connection {
 
     /// Gives the numbers of their new heaps.
     pub fn truncate(&mut self, names: &[Name]) -> SqlResult<Vec<u32>> {
-        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::change_table(c, n)).collect();
+        self.truncate_tables(names, false)
+    }
+    /// The same; `restart`: the sequences that go with their columns begin again.
+    pub fn truncate_tables(&mut self, names: &[Name], restart: bool) -> SqlResult<Vec<u32>> {
+        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::truncate(c, n, restart)).collect();
         self.defining(wanted, |me, c| {
             let mut numbers = vec![];
             for name in names {
@@ -304,6 +315,13 @@ impl Connection {
                     .collect::<SqlResult<Vec<_>>>()?;
                 let table = Table::new(&db.kernel, old.def.clone(), heaps, indexes, Some(&old));
                 me.draft().table(name, Some(table));
+                for sequence in old.def.sequences().filter(|_| restart) {
+                    if let Some(name) = c.sequence_by_id(sequence).map(|s| s.def.full_name()) {
+                        me.change_sequence(&name, &|def, _| {
+                            Ok((def.options, crate::sequence::begin(def.options.start, false)))
+                        })?
+                    }
+                }
             }
             Ok(numbers)
         })

@@ -17,14 +17,19 @@
 //!   The table of places has the schema of each table, type and function that is not in `public`, and the
 //!   path of each registered query that was made with another than the usual one, which writes format 5 as
 //!   well. In a folder written before, all is in `public`.
+//! - **D8** The first sequence, identity column or generated column writes format 6: who does not know them
+//!   would drop what they stand for. A folder written before has none.
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Relation, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind, Relation,
+    Returns, TableDef,
 };
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
 use crate::row;
+use crate::sequence::{Bounds, Sequence, SequenceDef, SequenceOptions, begin};
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
+use ondol_durability::Given;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, Wait};
 use ondol_types::func::Volatility;
@@ -38,7 +43,7 @@ pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
 /// The newest format of the dictionary (D4 to D7).
-const FORMAT: i32 = 5;
+const FORMAT: i32 = 6;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -47,6 +52,8 @@ const WITH_PACKED: i32 = 3;
 const WITH_CHECKS: i32 = 4;
 /// The format of one that has schemas (D7).
 const WITH_SCHEMAS: i32 = 5;
+/// The format of one that has sequences, identity columns or generated columns (D8).
+const WITH_SEQUENCES: i32 = 6;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -61,11 +68,14 @@ pub struct Dictionary {
     pub checks: Arc<Table>,
     pub schemas: Arc<Table>,
     pub places: Arc<Table>,
+    pub sequences: Arc<Table>,
+    pub owned: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
 const I: Type = Type::INT4;
 const B: Type = Type::BOOL;
+const L: Type = Type::INT8;
 
 impl Dictionary {
     pub fn new(kernel: &Kernel) -> Dictionary {
@@ -141,12 +151,36 @@ impl Dictionary {
             ),
             schemas: make(10, "schemas", &[("id", I), ("name", T)]),
             places: make(11, "places", &[("object_id", I), ("schema_id", I), ("path", T)]),
+            sequences: make(
+                12,
+                "sequences",
+                &[
+                    ("id", I),
+                    ("name", T),
+                    ("counter", I),
+                    ("type", I),
+                    ("start", L),
+                    ("increment", L),
+                    ("min", L),
+                    ("max", L),
+                    ("cache", L),
+                    ("cycle", B),
+                    ("value", L),
+                    ("given", B),
+                ],
+            ),
+            owned: make(
+                13,
+                "owned",
+                &[("table_id", I), ("position", I), ("kind", T), ("sequence_id", I), ("text", T)],
+            ),
         }
     }
 
     pub fn all(&self) -> Vec<&Arc<Table>> {
         let mut all = vec![&self.tables, &self.columns, &self.indexes, &self.functions, &self.types];
         all.extend([&self.parts, &self.formats, &self.packed, &self.checks, &self.schemas, &self.places]);
+        all.extend([&self.sequences, &self.owned]);
         all
     }
 }
@@ -238,6 +272,13 @@ fn flag(v: &Value) -> bool {
     matches!(v, Value::Bool(true))
 }
 
+fn long(v: &Value) -> i64 {
+    match v {
+        Value::Int8(i) => *i,
+        _ => 0,
+    }
+}
+
 fn damaged(what: &str) -> SqlError {
     SqlError::new(sqlstate::DATA_CORRUPTED, format!("the dictionary is damaged: {what}"))
 }
@@ -255,8 +296,14 @@ fn raise_format(session: &mut Session, d: &Dictionary, format: i32) -> SqlResult
     Ok(())
 }
 
-/// Reads the whole dictionary. Indexes are made empty, to be filled by the caller.
-pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResult<Catalog> {
+/// Reads the whole dictionary. Indexes are made empty, to be filled by the caller. `given`: what sequences
+/// have given out, by their counters' numbers.
+pub fn load(
+    session: &Session,
+    dictionary: &Dictionary,
+    version: u64,
+    given: &BTreeMap<u64, Given>,
+) -> SqlResult<Catalog> {
     let kernel = session.kernel();
     let format = format_of(session, dictionary);
     if format > FORMAT {
@@ -282,10 +329,29 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
         .collect();
     let packed: BTreeSet<(i32, i32)> =
         rows(session, &dictionary.packed).iter().map(|(_, r)| (int(&r[0]), int(&r[1]))).collect();
+    for (_, r) in rows(session, &dictionary.sequences) {
+        let def = sequence_of(&types, schema_of(int(&r[0])), &r)?;
+        let sequence = Sequence::new(def, given.get(&(int(&r[2]) as u64)).copied());
+        catalog.relations.insert(sequence.def.full_name(), Relation::Sequence(sequence));
+    }
+    let mut owned: BTreeMap<(i32, i32), (Option<Generated>, Vec<u32>)> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.owned) {
+        let entry = owned.entry((int(&r[0]), int(&r[1]))).or_default();
+        let sequence = int(&r[3]) as u32;
+        match string(&r[2]).as_str() {
+            "owned" => entry.1.push(sequence),
+            "always" => entry.0 = Some(Generated::Identity { always: true, sequence }),
+            "default" => entry.0 = Some(Generated::Identity { always: false, sequence }),
+            "stored" => entry.0 = Some(Generated::Stored(string(&r[4]))),
+            other => return Err(damaged(&format!("a column that is generated {other:?}"))),
+        }
+    }
     let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.columns) {
         let id = type_of(&types, int(&r[3])).ok_or_else(|| damaged("a column of an unknown type"))?;
         let declared = Type::with(id, int(&r[4]));
+        let (generated, mut owns) = owned.remove(&(int(&r[0]), int(&r[1]))).unwrap_or_default();
+        owns.sort_unstable();
         columns.entry(int(&r[0])).or_default().push((
             int(&r[1]),
             ColumnDef {
@@ -298,6 +364,8 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
                     _ => None,
                 },
                 packed: packed.contains(&(int(&r[0]), int(&r[1]))) && !mutated("packed_forgotten"),
+                generated,
+                owns,
             },
         ));
     }
@@ -473,6 +541,76 @@ fn load_types(session: &Session, d: &Dictionary, places: &Places) -> SqlResult<T
     Ok(types)
 }
 
+fn sequence_of(types: &Types, schema: u32, r: &[Value]) -> SqlResult<SequenceDef> {
+    let bounds = Bounds { increment: long(&r[5]), min: long(&r[6]), max: long(&r[7]), cycle: flag(&r[9]) };
+    if bounds.increment == 0 {
+        return Err(damaged("a sequence that does not go on"));
+    }
+    let ty = type_of(types, int(&r[3])).ok_or_else(|| damaged("a sequence of an unknown type"))?;
+    Ok(SequenceDef {
+        id: int(&r[0]) as u32,
+        schema,
+        name: string(&r[1]),
+        options: SequenceOptions { ty, start: long(&r[4]), bounds, cache: long(&r[8]) },
+        counter: int(&r[2]) as u32,
+        initial: begin(long(&r[10]), flag(&r[11])),
+    })
+}
+
+pub fn add_sequence(session: &mut Session, d: &Dictionary, def: &SequenceDef) -> SqlResult<()> {
+    raise_format(session, d, WITH_SEQUENCES)?;
+    add_place(session, d, def.id, def.schema, USUAL_PATH)?;
+    let SequenceOptions { ty, start, bounds, cache } = def.options;
+    add(
+        session,
+        &d.sequences,
+        &[
+            Value::Int4(def.id as i32),
+            Value::Text(def.name.clone()),
+            Value::Int4(def.counter as i32),
+            Value::Int4(type_number(ty)),
+            Value::Int8(start),
+            Value::Int8(bounds.increment),
+            Value::Int8(bounds.min),
+            Value::Int8(bounds.max),
+            Value::Int8(cache),
+            Value::Bool(bounds.cycle),
+            Value::Int8(def.initial.value),
+            Value::Bool(def.initial.steps > 0),
+        ],
+    )
+}
+
+pub fn remove_sequence(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    remove(session, &d.places, 0, id)?;
+    remove(session, &d.sequences, 0, id)
+}
+
+/// What a column generates its values by, and the sequences that go with it.
+fn add_owned(
+    session: &mut Session,
+    d: &Dictionary,
+    table: &Value,
+    position: usize,
+    c: &ColumnDef,
+) -> SqlResult<()> {
+    let mut rows = Vec::new();
+    match &c.generated {
+        None => {}
+        Some(Generated::Identity { always, sequence }) => {
+            rows.push((if *always { "always" } else { "default" }, *sequence, Value::Null))
+        }
+        Some(Generated::Stored(text)) => rows.push(("stored", 0, Value::Text(text.clone()))),
+    }
+    rows.extend(c.owns.iter().map(|s| ("owned", *s, Value::Null)));
+    for (kind, sequence, text) in rows {
+        raise_format(session, d, WITH_SEQUENCES)?;
+        let (place, kind) = (Value::Int4(position as i32), Value::Text(kind.into()));
+        add(session, &d.owned, &[table.clone(), place, kind, Value::Int4(sequence as i32), text])?
+    }
+    Ok(())
+}
+
 pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResult<()> {
     raise_format(session, d, WITH_TYPES)?;
     add_place(session, d, def.number, def.schema, USUAL_PATH)?;
@@ -527,6 +665,7 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
             raise_format(session, d, WITH_PACKED)?;
             add(session, &d.packed, &[id.clone(), Value::Int4(i as i32)])?
         }
+        add_owned(session, d, &id, i, c)?
     }
     for i in &def.indexes {
         add_index(session, d, def.id, i)?
@@ -546,6 +685,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.columns, 0, id)?;
     remove(session, &d.packed, 0, id)?;
     remove(session, &d.checks, 0, id)?;
+    remove(session, &d.owned, 0, id)?;
     remove(session, &d.indexes, 1, id)
 }
 

@@ -24,6 +24,7 @@
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::connection::Connection;
 use crate::name::{Name, SchemaDef};
+use crate::sequence::Sequence;
 use crate::table::Table;
 use ondol_base::sim::mutated;
 use ondol_types::TypeId;
@@ -55,6 +56,9 @@ impl Draft {
     }
     pub fn ty(&mut self, name: &Name, ty: Option<TypeId>) {
         self.types.insert(name.clone(), ty);
+    }
+    pub fn sequence(&mut self, name: &Name, sequence: Option<Arc<Sequence>>) {
+        self.relations.insert(name.clone(), sequence.map(Relation::Sequence));
     }
     pub fn put_into(&self, catalog: &mut Catalog) {
         fn put<K: Ord + Clone, V: Clone>(draft: &BTreeMap<K, Option<V>>, into: &mut BTreeMap<K, V>) {

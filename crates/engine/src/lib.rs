@@ -27,12 +27,13 @@ pub mod point;
 pub mod portal;
 mod rebuild;
 pub mod row;
+pub mod sequence;
 pub mod simulate;
 pub mod table;
 
 pub use catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Relation, Returns,
-    TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind, Meanings,
+    Relation, Returns, TableDef,
 };
 pub use charge::Charge;
 pub use connection::{
@@ -52,4 +53,5 @@ pub use point::{Numbers, PointIndex};
 pub use portal::Portal;
 pub use rebuild::{Convert, Origin};
 pub use row::RowBatch;
+pub use sequence::{Bounds, Sequence, SequenceDef, SequenceOptions};
 pub use table::{IndexScan, KeySpec, Table, TableIndex};

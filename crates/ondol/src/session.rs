@@ -51,6 +51,7 @@ pub(crate) mod prepared;
 pub(crate) mod rows;
 pub(crate) mod runtime;
 pub(crate) mod schema;
+pub(crate) mod sequences;
 pub(crate) mod settings;
 pub mod split;
 pub(crate) mod system;
@@ -548,6 +549,7 @@ impl Session {
     pub(crate) fn settings_changed(&mut self) {
         self.quick = Quick::new(&self.settings);
         self.plans.set_path(self.settings.search_path());
+        self.connection.set_search_path(self.settings.search_path());
         self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
         self.look_for_held()

@@ -129,7 +129,10 @@ fn known(db: &Database) -> String {
     let c = db.session().catalog();
     let tables: Vec<_> = c.tables().map(|t| (&t.def, t.heaps)).collect();
     let indexes: Vec<_> = c.indexes().collect();
-    format!("{tables:?} {indexes:?} {:?} {:?} {:?}", c.schemas, c.functions, c.types)
+    let sequences: Vec<_> = c.sequences().map(|s| (&s.def, s.state())).collect();
+    let state = |(def, (value, _, is_given))| format!("{def:?} at {value} {is_given}");
+    let sequences: Vec<String> = sequences.into_iter().map(state).collect();
+    format!("{tables:?} {indexes:?} {:?} {:?} {:?} {sequences:?}", c.schemas, c.functions, c.types)
 }
 
 #[test]
@@ -171,6 +174,85 @@ fn schemas_are_changed_beside_others() {
          2: DROP SCHEMA s CASCADE -- waits
          1: COMMIT -- 2 ok
          2: CREATE TABLE s.t (a integer) -- 3F000",
+    ] {
+        play(scene)
+    }
+}
+
+#[test]
+fn sequences_are_changed_beside_others() {
+    for scene in [
+        // Who wants a value of a sequence that is changed waits for what becomes of it.
+        "1: CREATE SEQUENCE s
+         1: BEGIN
+         1: ALTER SEQUENCE s RESTART WITH 100
+         2: SELECT nextval('s') -- waits
+         1: SELECT nextval('s') == 100
+         1: COMMIT -- 2 ok
+         2: SELECT currval('s') == 101
+         3: SELECT nextval('s') == 102",
+        "1: CREATE SEQUENCE s
+         1: SELECT nextval('s') == 1
+         1: BEGIN
+         1: ALTER SEQUENCE s RESTART WITH 100
+         2: SELECT setval('s', 50) -- waits
+         1: SELECT nextval('s') == 100
+         1: ROLLBACK -- 2 ok
+         1: SELECT nextval('s') == 51",
+        "1: CREATE SEQUENCE s
+         1: BEGIN
+         1: SAVEPOINT a
+         1: ALTER SEQUENCE s INCREMENT 10
+         2: SELECT nextval('s') -- waits
+         1: ROLLBACK TO a -- 2 ok
+         1: SELECT nextval('s') == 2
+         1: COMMIT",
+        "1: CREATE SEQUENCE s
+         1: BEGIN
+         1: DROP SEQUENCE s
+         2: SELECT nextval('s') -- waits
+         1: COMMIT -- 2 42P01",
+        // Two that wait for each other (PostgreSQL's nextval has such a lock, too).
+        "1: CREATE SEQUENCE s
+         1: CREATE SEQUENCE r
+         1: BEGIN
+         2: BEGIN
+         1: ALTER SEQUENCE s RESTART
+         2: ALTER SEQUENCE r RESTART
+         1: SELECT nextval('r') -- waits
+         2: SELECT nextval('s') -- 40P01, 1 ok
+         2: ROLLBACK
+         1: ROLLBACK",
+        // Its name is one of tables and indexes, too.
+        "1: BEGIN
+         1: CREATE SEQUENCE s
+         2: CREATE TABLE s (a integer) -- waits
+         1: COMMIT -- 2 42P07",
+        "1: BEGIN
+         1: CREATE TABLE t (a serial)
+         2: CREATE SEQUENCE t_a_seq -- waits
+         1: COMMIT -- 2 42P07",
+        // What a default names stays.
+        "1: CREATE SEQUENCE s
+         1: BEGIN
+         1: CREATE TABLE t (a integer DEFAULT nextval('s'))
+         2: DROP SEQUENCE s -- waits
+         1: COMMIT -- 2 2BP01",
+        "1: CREATE TABLE t (a serial)
+         1: INSERT INTO t DEFAULT VALUES
+         1: BEGIN
+         1: TRUNCATE t RESTART IDENTITY
+         2: SELECT nextval('t_a_seq') -- waits
+         1: COMMIT -- 2 ok
+         2: SELECT currval('t_a_seq') == 1",
+        // Cached values are the session's own.
+        "1: CREATE SEQUENCE s CACHE 10
+         1: SELECT nextval('s') == 1
+         2: SELECT nextval('s') == 11
+         1: SELECT nextval('s') == 2
+         2: ALTER SEQUENCE s INCREMENT 5
+         1: SELECT nextval('s') == 25
+         2: SELECT nextval('s') == 75",
     ] {
         play(scene)
     }

@@ -7,6 +7,7 @@
 //!   columns of its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`]. A subquery that
 //!   is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
+pub use crate::bind::sequence::{Owner, SequenceChanges};
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::{
@@ -141,6 +142,8 @@ pub enum Rel {
     Foreign(Arc<dyn ForeignTable>),
     /// A view of the system's state, by name (see `ondol_sql::system`), materialised when read.
     System(&'static str),
+    /// A sequence, by its number and name: what it has given out.
+    Sequence(u32, String),
     /// generate_series(start, stop, step): over integers or bigints, or, with `by`, over what is added to by
     /// a function. Then `step` is the sign of what is added.
     Series {
@@ -174,6 +177,7 @@ impl std::fmt::Debug for Rel {
             Rel::Function { function, args } => write!(f, "Function({}, {args:?})", function.name),
             Rel::Foreign(t) => write!(f, "Foreign({})", t.name()),
             Rel::System(n) => write!(f, "System({n})"),
+            Rel::Sequence(_, n) => write!(f, "Sequence({n})"),
             Rel::Places { values, stop } => write!(f, "Places({values:?}, {stop:?})"),
             Rel::Series { start, stop, step, by: None } => write!(f, "Series({start:?}, {stop:?}, {step:?})"),
             Rel::Series { start, stop, by: Some(by), .. } => write!(f, "Series({start:?}, {stop:?}, {by:?})"),
@@ -370,12 +374,21 @@ pub struct ConflictUpdate {
     pub checks: Vec<RowCheck>,
 }
 
-/// A check of a table that a new row is held to: it must not be false.
+/// What is looked at of a new row: first the values of generated columns are computed, then the checks of
+/// the table must not be false.
 #[derive(Clone, Debug)]
 pub struct RowCheck {
-    /// Among the table's checks.
+    /// Among the table's checks; or [`COMPUTED`] and the column whose value the expression is.
     pub number: u16,
     pub condition: Expr,
+}
+
+/// Marks the number of a column among those of checks. A table has fewer columns, and fewer checks.
+pub const COMPUTED: u16 = 1 << 15;
+
+/// What is computed of a new row, apart from what it is held to.
+pub fn computed_first<E>(checks: &[(u16, E)]) -> (&[(u16, E)], &[(u16, E)]) {
+    checks.split_at(checks.iter().take_while(|(n, _)| n & COMPUTED != 0).count())
 }
 
 #[derive(Clone, Debug)]
@@ -490,6 +503,7 @@ pub enum Statement {
         columns: Vec<ColumnDef>,
         constraints: Vec<NewIndex>,
         checks: Vec<CheckDef>,
+        sequences: Vec<NewSequence>,
         if_not_exists: bool,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
@@ -508,6 +522,29 @@ pub enum Statement {
     },
     Truncate {
         names: Vec<Name>,
+        /// RESTART IDENTITY
+        restart: bool,
+    },
+    CreateSequence {
+        name: Name,
+        changes: SequenceChanges,
+        owner: Option<Owner>,
+    },
+    AlterSequence {
+        name: Name,
+        changes: SequenceChanges,
+        owner: Option<Owner>,
+    },
+    RenameSequence {
+        name: Name,
+        to: Name,
+        tag: &'static str,
+    },
+    DropSequence {
+        names: Vec<Dropped>,
+        if_exists: bool,
+        /// Defaults that take their values of it go.
+        cascade: bool,
     },
     CreateIndex {
         table: Name,
@@ -617,6 +654,7 @@ pub enum Statement {
         text: String,
     },
     Checkpoint,
+    DiscardSequences,
     /// DISCARD ALL, or else DISCARD PLANS.
     Discard {
         all: bool,
@@ -626,6 +664,25 @@ pub enum Statement {
         tag: &'static str,
         notice: String,
     },
+}
+
+/// A sequence that is made with a column: its values come from it.
+#[derive(Clone, Debug)]
+pub struct NewSequence {
+    /// The column's place.
+    pub column: usize,
+    /// `None`: named after the table and the column.
+    pub name: Option<Name>,
+    pub changes: SequenceChanges,
+    pub of: SequenceOf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceOf {
+    /// serial: by the column's default.
+    Serial,
+    /// GENERATED AS IDENTITY
+    Identity { always: bool },
 }
 
 /// ALTER TABLE, ALTER INDEX: a table becomes another.
@@ -639,6 +696,10 @@ pub struct AlterTable {
     pub keys: Vec<NewKey>,
     /// Checks that all rows must hold, by name.
     pub validate: Vec<String>,
+    /// Sequences of columns that the definition has.
+    pub sequences: Vec<NewSequence>,
+    /// Sequences that change, by their numbers.
+    pub changed_sequences: Vec<(u32, SequenceChanges)>,
     pub tag: &'static str,
 }
 
@@ -821,7 +882,12 @@ macro_rules! walkers {
         pub fn $own_fn(q: & $($m)? Query, f: &mut dyn FnMut(& $($m)? Expr)) {
             for entry in q.rels.$iter() {
                 match & $($m)? entry.rel {
-                    Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) | Rel::Query(_) | Rel::With(_) => {}
+                    Rel::Table(_)
+                    | Rel::Foreign(_)
+                    | Rel::System(_)
+                    | Rel::Sequence(..)
+                    | Rel::Query(_)
+                    | Rel::With(_) => {}
                     Rel::Values(rows) => rows.$iter().flat_map(|r| r.$iter()).for_each(&mut *f),
                     Rel::Function { args, .. } => args.$iter().for_each(&mut *f),
                     Rel::Places { values, stop } => {

@@ -1,4 +1,5 @@
 //! Names as SQL writes them, and the schemas that are always there.
+use crate::{SqlError, SqlResult};
 
 /// The number of schema `pg_catalog`, in which everything is that is built in.
 pub const PG_CATALOG: u32 = 11;
@@ -225,9 +226,63 @@ pub fn list(text: &str) -> Option<Vec<String>> {
     }
 }
 
+/// The names of a text like `schema.name`, as functions take the names of relations: without quotes in lower
+/// case, within them as they are.
+pub fn split(text: &str) -> SqlResult<Vec<String>> {
+    let wrong = || SqlError::new("42602", "invalid name syntax");
+    let mut names = Vec::new();
+    let mut rest = text.trim_start();
+    loop {
+        let mut name = String::new();
+        if let Some(mut quoted) = rest.strip_prefix('"') {
+            loop {
+                let (part, behind) = quoted.split_once('"').ok_or_else(wrong)?;
+                name.push_str(part);
+                match behind.strip_prefix('"') {
+                    Some(more) => {
+                        name.push('"');
+                        quoted = more
+                    }
+                    None => {
+                        rest = behind;
+                        break;
+                    }
+                }
+            }
+        } else {
+            let end = rest.find(|c: char| c == '.' || c.is_whitespace()).unwrap_or(rest.len());
+            name = rest[..end].to_lowercase();
+            rest = &rest[end..];
+        }
+        if name.is_empty() {
+            return Err(wrong());
+        }
+        names.push(name);
+        rest = rest.trim_start();
+        match rest.strip_prefix('.') {
+            Some(more) => rest = more.trim_start(),
+            None if rest.is_empty() => return Ok(names),
+            None => return Err(wrong()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_in_texts_are_split() {
+        let names = |text| split(text).map_err(|e| e.sqlstate());
+        for (text, found) in
+            [("a", &["a"][..]), ("  A . b ", &["a", "b"]), ("\"A\".\"b\"\"c.\"", &["A", "b\"c."])]
+        {
+            assert_eq!(names(text).unwrap(), found);
+        }
+        for text in ["", " ", "a.", ".a", "a b", "\"a", "\"\"", "\"a\"b"] {
+            assert_eq!(names(text), Err("42602"), "{text}");
+        }
+    }
 
     #[test]
     fn names_are_quoted_when_they_must_be() {

@@ -322,6 +322,10 @@ impl Connection {
     pub fn end_statement(&mut self) -> SqlResult<Option<Token>> {
         let was = std::mem::replace(&mut self.statement, Statement::None);
         if self.explicit.is_some() {
+            // sequence/S3
+            if was == Statement::Read {
+                self.cover()?
+            }
             return Ok(None);
         }
         match was {
@@ -329,13 +333,15 @@ impl Connection {
                 let seen = self.session.seen();
                 let token = self.finish()?;
                 if token.is_none() {
-                    self.promise(seen)?
+                    self.promise(seen)?;
+                    self.cover()?
                 }
                 Ok(token)
             }
             _ => {
                 self.session.unpublish();
                 self.leave_tables();
+                self.cover()?;
                 Ok(None)
             }
         }

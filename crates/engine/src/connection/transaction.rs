@@ -43,6 +43,7 @@ pub(super) struct Definitions {
     dropped: usize,
     made: usize,
     marked: usize,
+    counters: [usize; 3],
     claims: usize,
 }
 
@@ -172,8 +173,11 @@ impl Connection {
         self.portals.close_all();
         self.session.view.twins = false;
         let token = self.finish()?;
-        if token.is_none() && read_write {
-            self.promise(seen)?
+        if token.is_none() {
+            if read_write {
+                self.promise(seen)?
+            }
+            self.cover()?
         }
         Ok(token)
     }
@@ -194,6 +198,14 @@ impl Connection {
             }
             None => self.wait_for_own(c),
         }
+    }
+    /// What was given is durable after this, if commits are, or soon; or what is owed covers it.
+    pub(crate) fn wait_or_hold(&mut self, c: u64) -> SqlResult<()> {
+        if !self.synchronous {
+            self.db.kernel.log.hold(c);
+            return Ok(());
+        }
+        self.wait_or_owe(c).map_err(error::kernel)
     }
     /// Waits until what this connection did, or was shown, is durable. If it cannot be, that is told once.
     fn wait_for_own(&mut self, c: u64) -> ondol_kernel::Result<()> {
@@ -273,6 +285,9 @@ impl Connection {
                     None => Ok(()),
                 };
                 self.end_definitions(true);
+                if c.is_some() && wait.is_ok() {
+                    self.covered_by_commit()
+                }
                 wait.map_err(error::kernel)?;
                 Ok(c.map(Token))
             }
@@ -301,6 +316,7 @@ impl Connection {
             dropped: self.dropped.len(),
             made: self.made.len(),
             marked: self.marked.len(),
+            counters: self.counters.counts(),
             claims: self.claims.len(),
         }
     }
@@ -315,6 +331,7 @@ impl Connection {
             self.orphans.extend(self.made.drain(d.made..));
         }
         self.dropped.truncate(d.dropped);
+        self.restore_counters(d.counters);
         self.unmark(d.marked);
         self.let_go_of_claims(d.claims);
         self.tell_definers()

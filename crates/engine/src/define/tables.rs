@@ -35,7 +35,16 @@ impl Connection {
         def: &TableDef,
         origins: &[Origin],
     ) -> SqlResult<()> {
-        let name = &name.into();
+        self.redefine_keeping(&name.into(), def, origins, &[])
+    }
+    /// The same; of the sequences that went with its columns and do so no longer, these stay.
+    pub fn redefine_keeping(
+        &mut self,
+        name: &Name,
+        def: &TableDef,
+        origins: &[Origin],
+        kept: &[u32],
+    ) -> SqlResult<()> {
         self.defining(
             |c| claims::redefine_table(c, name, def),
             |me, c| {
@@ -86,6 +95,10 @@ impl Connection {
                     true => me.put_in_place(&old, def)?,
                     false => me.rebuild(&old, def, origins)?,
                 };
+                let stays = |s: &u32| kept.contains(s) || new.def.sequences().any(|n| n == *s);
+                for sequence in old.def.sequences().filter(|s| !stays(s)) {
+                    me.remove_sequence(sequence)?
+                }
                 for f in functions_of(c, name, &new.def) {
                     let db = me.db.clone();
                     d::remove_function(&mut me.session, &db.dictionary, f.id)?;

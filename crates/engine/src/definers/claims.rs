@@ -1,6 +1,6 @@
 //! What each definition claims, by what the dictionary says (definers/G2, definers/G3).
 use super::{Claim, Thing};
-use crate::catalog::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexDef, Returns, TableDef};
+use crate::catalog::{Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexDef, Returns, TableDef};
 use crate::define::functions_of;
 use crate::name::Name;
 use ondol_types::TypeId;
@@ -47,23 +47,34 @@ fn types(of: impl IntoIterator<Item = TypeId>, claims: &mut Vec<Claim>) {
     }
 }
 
-/// Schemas, types and functions whose names stand in a text: more than it means, perhaps.
+/// Schemas, types, sequences and functions whose names stand in a text: more than it means, perhaps.
 fn named_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a String>, claims: &mut Vec<Claim>) {
     for text in texts.into_iter().map(|t| t.to_lowercase()) {
         let schemas = c.schemas.iter().filter(|(n, _)| text.contains(&n.to_lowercase()));
         claims.extend(schemas.map(|(_, s)| within(s.number)));
         let named = c.types.keys().filter(|n| text.contains(&n.name.to_lowercase()));
         claims.extend(named.map(|n| Claim { thing: Thing::Name(n.clone()), alone: false }));
+        let numbered = c.sequences().filter(|s| text.contains(&s.def.name.to_lowercase()));
+        claims.extend(numbered.map(|s| Claim { thing: Thing::Name(s.def.full_name()), alone: false }));
         let called = c.functions.values().filter(|f| text.contains(&f.name.to_lowercase()));
         claims.extend(called.map(|f| Claim { alone: false, ..signature(f) }))
     }
+}
+
+/// What a column's values come from where a statement gives none.
+fn texts(c: &ColumnDef) -> impl Iterator<Item = &String> {
+    let computed = match &c.generated {
+        Some(Generated::Stored(text)) => Some(text),
+        _ => None,
+    };
+    c.default.iter().chain(computed)
 }
 
 pub fn create_table(c: &Catalog, table: impl Into<Name>, columns: &[ColumnDef]) -> Vec<Claim> {
     let table = table.into();
     let mut claims = vec![within(table.schema), name(table)];
     types(columns.iter().map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
-    named_in(c, columns.iter().filter_map(|c| c.default.as_ref()), &mut claims);
+    named_in(c, columns.iter().flat_map(texts), &mut claims);
     claims
 }
 
@@ -76,6 +87,20 @@ pub fn create_checked_table(
 ) -> Vec<Claim> {
     let mut claims = create_table(c, table, columns);
     named_in(c, checks.iter().map(|c| &c.text), &mut claims);
+    claims
+}
+
+/// The sequences of those numbers.
+fn sequences<'a>(c: &'a Catalog, of: impl Iterator<Item = u32> + 'a) -> impl Iterator<Item = Claim> + 'a {
+    of.filter_map(|s| c.sequence_by_id(s)).map(|s| name(s.def.full_name()))
+}
+
+/// Its rows are removed, and perhaps its sequences begin again.
+pub fn truncate(c: &Catalog, table: &Name, restart: bool) -> Vec<Claim> {
+    let mut claims = change_table(c, table);
+    if let Some(t) = c.table(table).filter(|_| restart) {
+        claims.extend(sequences(c, t.def.sequences()))
+    }
     claims
 }
 
@@ -112,9 +137,14 @@ pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Ve
     claims.extend(functions.iter().map(signature));
     let is_new = |d: &&ColumnDef| !old.def.columns.contains(d);
     types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
-    named_in(c, def.columns.iter().filter(is_new).filter_map(|c| c.default.as_ref()), &mut claims);
+    named_in(c, def.columns.iter().filter(is_new).flat_map(texts), &mut claims);
     let checks = def.checks.iter().filter(|c| !old.def.checks.contains(c));
     named_in(c, checks.map(|c| &c.text), &mut claims);
+    let gone = old.def.sequences().filter(|s| !def.sequences().any(|n| n == *s));
+    claims.extend(sequences(c, gone));
+    // The column that they go with.
+    let taken = def.sequences().filter(|s| !old.def.sequences().any(|o| o == *s));
+    claims.extend(sequences(c, taken));
     claims
 }
 
@@ -122,7 +152,8 @@ pub fn drop_table(c: &Catalog, table: impl Into<Name>) -> Vec<Claim> {
     let table = &table.into();
     let Some(t) = c.table(table) else { return vec![] };
     let indexes = t.def.indexes.iter().map(|i| name(t.def.index_name(i)));
-    [name(table), stay(table, true)].into_iter().chain(indexes).collect()
+    let owned = sequences(c, t.def.sequences());
+    [name(table), stay(table, true)].into_iter().chain(indexes).chain(owned).collect()
 }
 
 pub fn create_index(c: &Catalog, table: impl Into<Name>, index: &str) -> Vec<Claim> {
@@ -206,4 +237,14 @@ pub fn move_function(c: &Catalog, id: u32, schema: u32) -> Vec<Claim> {
 pub fn drop_type(c: &Catalog, ty: impl Into<Name>) -> Vec<Claim> {
     let ty = ty.into();
     c.ty(&ty).map(|_| name(ty)).into_iter().collect()
+}
+
+/// A sequence that is made.
+pub fn create_sequence(sequence: &Name) -> Vec<Claim> {
+    vec![within(sequence.schema), name(sequence)]
+}
+
+/// A sequence that is changed or dropped.
+pub fn change_sequence(c: &Catalog, sequence: &Name) -> Vec<Claim> {
+    c.sequence(sequence).map(|_| name(sequence)).into_iter().collect()
 }

@@ -4,7 +4,7 @@ use super::workload::decode;
 use crate::connection::{Access, Connection, Isolation, Scan};
 use crate::name::{PUBLIC, USUAL_PATH};
 use crate::table::Table;
-use crate::{Catalog, Database, Oid, dictionary};
+use crate::{Catalog, ColumnDef, Database, Oid, dictionary};
 use ondol_kernel::Strings;
 use ondol_types::sqlstate;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     let catalog = db.catalog();
     let mut c = db.connect();
     c.session.snapshot_newest();
-    let stored = match dictionary::load(&c.session, &db.dictionary, 0) {
+    let stored = match dictionary::load(&c.session, &db.dictionary, 0, &BTreeMap::new()) {
         Err(e) if e.sqlstate() == sqlstate::OUT_OF_MEMORY => return Ok(()),
         other => other.map_err(|e| e.to_string())?,
     };
@@ -65,9 +65,12 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     // Nothing else is stored: no row of what has gone.
     let columns = catalog.tables().map(|t| t.def.columns.len()).sum();
     let checks = catalog.tables().map(|t| t.def.checks.len()).sum();
+    let of = |c: &ColumnDef| usize::from(c.generated.is_some()) + c.owns.len();
+    let owned = catalog.tables().flat_map(|t| &t.def.columns).map(of).sum();
     let users = || catalog.types.values().filter_map(|t| t.user());
     let parts = users().map(|u| u.parts.len()).sum();
     let placed = catalog.tables().filter(|t| t.def.schema != PUBLIC).count()
+        + catalog.sequences().filter(|s| s.def.schema != PUBLIC).count()
         + users().filter(|u| u.schema != PUBLIC).count()
         + catalog.functions.values().filter(|f| f.schema != PUBLIC || f.path != USUAL_PATH).count();
     // Those that are there from the beginning are not stored.
@@ -83,6 +86,8 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.checks, checks),
         (&d.schemas, schemas),
         (&d.places, placed),
+        (&d.sequences, catalog.sequences().count()),
+        (&d.owned, owned),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {
@@ -101,6 +106,11 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     }
     if stored.schemas != catalog.schemas {
         return told("schemas", format!("{:?}", stored.schemas), format!("{:?}", catalog.schemas));
+    }
+    let sequences = |c: &Catalog| c.sequences().map(|s| s.def.clone()).collect::<Vec<_>>();
+    let (a, b) = (sequences(&stored), sequences(&catalog));
+    if a != b {
+        return told("sequences", format!("{a:?}"), format!("{b:?}"));
     }
     if stored.types != catalog.types {
         return told("types", format!("{:?}", stored.types), format!("{:?}", catalog.types));

@@ -26,6 +26,7 @@ pub mod mutations;
 mod portals;
 pub mod queues;
 pub mod report;
+pub mod sequences;
 pub mod workload;
 
 use crate::Database;
@@ -297,6 +298,10 @@ impl Plan {
                 (self.bulky, self.checkpoints, self.log_file_size) = (true, 8, SMALLEST_FILE);
                 self.transactions = self.transactions.max(20)
             }
+            Favour::Sequences => {
+                (self.media, self.end, self.ddl) = (Media::Kind, End::Power(r.below(300)), 0.0);
+                self.transactions = self.transactions.max(20)
+            }
             Favour::Segments => {
                 (self.ddl, self.checkpoints, self.tables) = (0.25, 8, 2);
                 self.transactions = self.transactions.max(20)
@@ -347,11 +352,13 @@ impl Plan {
 }
 
 /// The promises of the last life, and the state it began with.
+#[derive(Default)]
 struct Past {
     state: State,
     journal: Journal,
     /// Log streams that an opening succeeded with: they open on a full disk too.
     streams: usize,
+    sequences: sequences::Book,
 }
 
 /// Runs one history.
@@ -369,8 +376,7 @@ pub fn history(seed: u64, settings: &Settings) -> History {
     }
     let lives = 3 + r.below(6);
     let uids = Arc::new(AtomicI64::new(1));
-    let past =
-        Arc::new(Mutex::new(Past { state: State::default(), journal: Journal::default(), streams: 0 }));
+    let past = Arc::new(Mutex::new(Past::default()));
     let mut outcome = Ok(());
     let mut rings = Rings::new(seed, settings);
     let mut world: Option<Arc<World>> = None;
@@ -567,6 +573,8 @@ fn live(
     let rows = check::database(&db, &state, true)
         .map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
     stats.lock().count("rows compared", rows);
+    let book = past.lock().sequences.clone();
+    book.check(&db).map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
 
     let shared = Arc::new(Shared {
         db: db.clone(),
@@ -582,6 +590,8 @@ fn live(
         bulky: plan.bulky,
         patient: plan.patient,
         counts: Mutex::default(),
+        sequences: Mutex::new(book),
+        sequence_turn: Mutex::default(),
     });
     let worked = work(plan, &shared, stats, r);
 
@@ -608,6 +618,7 @@ fn live(
         _ => r.chance(0.3),
     };
     let mut closed = Ok(());
+    shared.sequences.lock().may_settle(&db);
     if orderly || lost || done.is_err() {
         shared.promise_durable();
         closed = db.close();
@@ -619,6 +630,8 @@ fn live(
         }
         let _ = db.close();
     }
+    // Closing says exactly what sequences have given out.
+    shared.promise_durable();
     let mut journal = std::mem::take(&mut *shared.journal.lock());
     if orderly && closed.is_ok() && !lost {
         journal.promised = journal.newest;
@@ -631,7 +644,11 @@ fn live(
             s.count(k, *v)
         }
     }
-    past.lock().journal = journal;
+    {
+        let mut p = past.lock();
+        p.journal = journal;
+        p.sequences = std::mem::take(&mut *shared.sequences.lock());
+    }
     match closed {
         Err(e) if done.is_ok() && !faulty && !world.power_is_lost() => {
             Err(format!("the database does not close: {e}"))
@@ -695,6 +712,11 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
         let builder = Client::new(102, shared.clone(), r.branch(102));
         let n = plan.builds;
         fibers.extend(thread::spawn("builder", move || builder.build(n)).ok());
+    }
+    sequences::set_up(shared)?;
+    for n in 0..2 {
+        let (shared, r, times) = (shared.clone(), r.branch(104 + n), plan.transactions);
+        fibers.extend(thread::spawn("sequences", move || sequences::take(shared, r, times)).ok());
     }
     let (patient, mut queues) = (plan.patient, r.branch(103));
     let (s, stats, plan, mut r) = (shared.clone(), stats.clone(), plan.clone(), r.branch(101));

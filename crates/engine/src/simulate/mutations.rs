@@ -39,6 +39,8 @@ pub enum Favour {
     Portals,
     /// Definitions beside definitions, in lives that end well.
     Definers,
+    /// Many values of sequences, and power failures.
+    Sequences,
 }
 
 macro_rules! engine {
@@ -66,6 +68,17 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("packed_forgotten", "a dictionary that is read knows of no packed columns"),
     engine!("schemas_forgotten", "a dictionary that is read knows of no schemas", Favour::Definers),
     engine!("checks_forgotten", "a dictionary that is read knows of no checks", Favour::Definers),
+    engine!(
+        "sequence_uncovered",
+        "a value of a sequence is sent before it is durable that it is given out",
+        Favour::Sequences
+    ),
+    engine!(
+        "sequence_largest_value",
+        "of what a sequence gave out the largest value counts, not the larger generation and steps",
+        Favour::Sequences
+    ),
+    engine!("sequence_same_generation", "a sequence that is set begins no generation", Favour::Sequences),
     engine!("ring_unfenced", "a block's sync returns before the ring's copy is fenced"),
     engine!("ring_freed_before_synced", "the ring's slots are free before their file is synced"),
     engine!(

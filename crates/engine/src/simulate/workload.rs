@@ -9,6 +9,7 @@ use super::model::{
 use super::nap;
 use super::portals::OpenPortal;
 use super::queues::PATIENCE;
+use super::sequences::Book;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
 use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, Token, row};
@@ -47,6 +48,9 @@ pub struct Shared {
     pub patient: bool,
     /// Counts of what happened, by name.
     pub counts: Mutex<BTreeMap<&'static str, u64>>,
+    pub sequences: Mutex<Book>,
+    /// One at a time sets a sequence, or takes a value of it.
+    pub sequence_turn: Mutex<()>,
 }
 
 impl Shared {

@@ -138,6 +138,10 @@ fn record(r: &Record<'_>, bytes: bool) -> String {
                 differences(changes, bytes)
             )
         }
+        Record::Given { ts, sequence, given } => format!(
+            "    commit {ts}: sequence {sequence} gave out {} in generation {}, up to {}\n",
+            given.steps, given.generation, given.value
+        ),
         Record::System { clock, item } => format!("    at {clock}: {item:?}\n"),
     }
 }

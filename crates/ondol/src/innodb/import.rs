@@ -167,7 +167,7 @@ impl Session {
             let none = || SqlError::new("3F000", "no schema has been selected to create in");
             Name::new(path.makes_in.ok_or_else(none)?, &*import.table)
         };
-        self.create_table(&name, &columns, &[], &[], false)?;
+        self.create_table(&name, &columns, &[], &[], &[], false)?;
         let table = loop {
             let catalog = self.connection.catalog();
             let table = catalog.table(&name).ok_or_else(|| crate::session::define::no_table(&name))?.clone();

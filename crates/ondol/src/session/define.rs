@@ -3,14 +3,15 @@
 use crate::session::Session;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
+use crate::session::sequences;
 use ondol_engine::{
     Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Name, Origin, Returns, STALE, TableDef,
     claims,
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
-    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, Insert, InsertColumn, NewIndex, Query, Statement,
-    TableRef,
+    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, Insert, InsertColumn, NewIndex, NewSequence, Query,
+    Statement, TableRef,
 };
 use ondol_sql::interpret::Nowhere;
 use ondol_types::name::quote;
@@ -31,7 +32,23 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
         Statement::DropTable { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_table(c, n)).collect()
         }
-        Statement::Truncate { names } => names.iter().flat_map(|n| claims::change_table(c, n)).collect(),
+        Statement::Truncate { names, restart } => {
+            names.iter().flat_map(|n| claims::truncate(c, n, *restart)).collect()
+        }
+        Statement::CreateSequence { name, owner, .. } => {
+            let mut wanted = claims::create_sequence(name);
+            wanted.extend(sequences::wanted(name, owner.as_ref(), c));
+            wanted
+        }
+        Statement::AlterSequence { name, owner, .. } => sequences::wanted(name, owner.as_ref(), c),
+        Statement::RenameSequence { name, to, .. } => {
+            let mut wanted = claims::change_sequence(c, name);
+            wanted.extend(claims::create_sequence(to));
+            wanted
+        }
+        Statement::DropSequence { names, .. } => {
+            names.iter().filter_map(Dropped::there).flat_map(|n| claims::change_sequence(c, n)).collect()
+        }
         Statement::CreateIndex { table, index, .. } => match &index.name {
             Some(name) => claims::create_index(c, table, name),
             None => claims::change_table(c, table),
@@ -70,7 +87,7 @@ fn taken(catalog: &Catalog, name: &Name) -> bool {
 }
 
 /// PostgreSQL's name for an index that was given none: table_column_key, cut to fit and numbered when taken.
-fn choose_name(catalog: &Catalog, of: &Name, columns: &[&str], label: &str) -> String {
+pub(crate) fn choose_name(catalog: &Catalog, of: &Name, columns: &[&str], label: &str) -> String {
     let table = &*of.name;
     let mut middle = String::new();
     for c in columns {
@@ -119,6 +136,7 @@ impl Session {
         columns: &[ColumnDef],
         constraints: &[NewIndex],
         checks: &[CheckDef],
+        sequences: &[NewSequence],
         if_not_exists: bool,
     ) -> SqlResult<()> {
         let catalog = self.connection.catalog();
@@ -130,7 +148,11 @@ impl Session {
             self.notice(sqlstate::DUPLICATE_TABLE, format!("{exists}, skipping"));
             return Ok(());
         }
-        self.connection.create_checked_table(name, columns.to_vec(), checks.to_vec())?;
+        let mut columns = columns.to_vec();
+        for s in sequences {
+            self.add_sequence(name, &mut columns[s.column], s)?
+        }
+        self.connection.create_checked_table(name, columns, checks.to_vec())?;
         for c in constraints {
             self.add_index(name, c)?;
         }
@@ -151,7 +173,7 @@ impl Session {
         if query.is_some_and(|(_, bound)| bound.catalog_version != before.version) {
             return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
-        self.create_table(name, columns, &[], &[], if_not_exists)?;
+        self.create_table(name, columns, &[], &[], &[], if_not_exists)?;
         let Some((query, bound)) = query.filter(|_| !is_there) else {
             return Ok("CREATE TABLE AS".into());
         };
@@ -259,6 +281,14 @@ impl Session {
     /// ALTER TABLE, ALTER INDEX. Texts that name what gets another name follow where the binder says so;
     /// where one had a meaning and would have none any more, the change is refused.
     pub(crate) fn alter_table(&mut self, a: &AlterTable) -> SqlResult<()> {
+        if !a.sequences.is_empty() || !a.changed_sequences.is_empty() {
+            let a = self.alter_sequences_of(a)?;
+            return self.alter_columns(&a);
+        }
+        self.alter_columns(a)
+    }
+
+    fn alter_columns(&mut self, a: &AlterTable) -> SqlResult<()> {
         let name = &a.def.as_ref().map_or_else(|| a.table.clone(), TableDef::full_name);
         if let Some(def) = &a.def {
             // Before anything is changed: what they are computed by may have to be bound anew.
@@ -320,7 +350,8 @@ impl Session {
             let free = |n: &String| wide.column(n).is_none();
             let name = (0..).map(|n| format!("new{n}")).find(free).unwrap_or_default();
             set.push(format!("{} = ({text})", quote(&name)));
-            wide.columns.push(ColumnDef { name, not_null: false, default: None, ..now.clone() });
+            let (default, generated, owns) = (None, None, Vec::new());
+            wide.columns.push(ColumnDef { name, not_null: false, default, generated, owns, ..now.clone() });
             origins.push(Origin::Value(Value::Null))
         }
         self.connection.redefine_table(&a.table, &wide, &origins)?;
@@ -444,6 +475,14 @@ impl Session {
                 continue;
             }
             self.drop_dependents(name, cascade)?;
+            let owned: Vec<u32> = catalog.table(name).map_or(Vec::new(), |t| t.def.sequences().collect());
+            if !owned.is_empty() {
+                let all: Vec<Name> = names.iter().filter_map(Dropped::there).cloned().collect();
+                let what = format!("table {}", self.shown(&catalog, name));
+                for id in owned {
+                    self.drop_defaults_of(id, &what, cascade, &all)?
+                }
+            }
             self.connection.drop_table(name)?;
         }
         Ok(())

@@ -24,6 +24,15 @@ pub(crate) struct RowChecks {
     columns: Vec<u16>,
 }
 
+/// The values of a table's generated columns, as a program over other values of a row.
+pub(crate) struct RowValues {
+    pub plan: Plan,
+    /// The columns that its parameters are.
+    columns: Vec<u16>,
+    /// The columns whose values it gives.
+    pub computed: Vec<u16>,
+}
+
 impl Session {
     /// Runs a statement that has no plan of its own.
     pub(crate) fn run_utility(&mut self, text: &str, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
@@ -33,11 +42,10 @@ impl Session {
             }
             Statement::Copy(copy) => self.copy(copy, bound, out),
 
-            Statement::CreateTable { name, columns, constraints, checks, if_not_exists } => {
-                self.definition(bound, "CREATE TABLE", out, |s| {
-                    s.create_table(name, columns, constraints, checks, *if_not_exists)
-                })
-            }
+            Statement::CreateTable { name, columns, constraints, checks, sequences, if_not_exists } => self
+                .definition(bound, "CREATE TABLE", out, |s| {
+                    s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)
+                }),
             Statement::CreateTableAs { name, columns, query, with_data, if_not_exists } => self
                 .definition_of(bound, "CREATE TABLE AS", out, |s| {
                     let query = with_data.then_some((query, bound));
@@ -46,8 +54,26 @@ impl Session {
             Statement::DropTable { names, if_exists, cascade } => {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
-            Statement::Truncate { names } => {
-                self.definition(bound, "TRUNCATE TABLE", out, |s| s.connection.truncate(names).map(drop))
+            Statement::Truncate { names, restart } => self.definition(bound, "TRUNCATE TABLE", out, |s| {
+                s.connection.truncate_tables(names, *restart).map(drop)
+            }),
+            Statement::CreateSequence { name, changes, owner } => {
+                self.definition(bound, "CREATE SEQUENCE", out, |s| {
+                    s.create_sequence(name, changes, owner.as_ref()).map(drop)
+                })
+            }
+            Statement::AlterSequence { name, changes, owner } => {
+                self.definition(bound, "ALTER SEQUENCE", out, |s| {
+                    s.alter_sequence(name, changes, owner.as_ref())
+                })
+            }
+            Statement::RenameSequence { name, to, tag } => {
+                self.definition(bound, tag, out, |s| s.rename_sequence(name, to))
+            }
+            Statement::DropSequence { names, if_exists, cascade } => {
+                self.definition(bound, "DROP SEQUENCE", out, |s| {
+                    s.drop_sequences(names, *if_exists, *cascade)
+                })
             }
             Statement::CreateIndex { table, index, if_not_exists, concurrently } => {
                 self.make_index(bound, table, index, *if_not_exists, *concurrently, out)
@@ -140,6 +166,10 @@ impl Session {
                 self.database.engine.checkpoint()?;
                 out.done("CHECKPOINT", None)
             }
+            Statement::DiscardSequences => {
+                self.connection.forget_sequences();
+                out.done("DISCARD SEQUENCES", None)
+            }
             Statement::Discard { all: false } => {
                 self.plans.forget();
                 out.done("DISCARD PLANS", None)
@@ -152,6 +182,7 @@ impl Session {
                     ));
                 }
                 self.plans.discard();
+                self.connection.forget_sequences();
                 self.cursors.clear();
                 self.settings.reset();
                 self.settings_changed();
@@ -488,6 +519,38 @@ impl Session {
             is_foreign: false,
         };
         Ok(Some(RowChecks { plan: Plan::new(self.compile(&bound)?), columns }))
+    }
+
+    /// What a row that does not come through INSERT or UPDATE gets; `None` where the table has no generated
+    /// columns.
+    pub(crate) fn row_values(&mut self, table: &Table, catalog_version: u64) -> SqlResult<Option<RowValues>> {
+        let (values, columns) = bind::computed_values(&self.connection.catalog(), table)?;
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let params = columns.iter().map(|c| table.def.columns[usize::from(*c)].ty.id).collect();
+        let computed = values.iter().map(|(c, _)| *c).collect();
+        let target = |(_, expr)| Target { expr, name: "?column?".into(), hidden: false };
+        let targets = values.into_iter().map(target).collect();
+        let bound = Bound {
+            statement: Statement::Query(Query { targets, ..Query::default() }),
+            params,
+            catalog_version,
+            notices: Vec::new(),
+            is_foreign: false,
+        };
+        Ok(Some(RowValues { plan: Plan::new(self.compile(&bound)?), columns, computed }))
+    }
+
+    /// Computes them of the values of a row's columns, within the statement at hand.
+    pub(crate) fn computed_row(&mut self, of: &RowValues, values: &[ValueRef<'_>]) -> SqlResult<Vec<Value>> {
+        let params: Vec<ValueRef<'_>> = of.columns.iter().map(|c| values[usize::from(*c)]).collect();
+        let mut computed = Vec::new();
+        self.run_program_within(&of.plan, &params, &mut |row: &RowView<'_>| {
+            computed = row.values().map(|v| v.to_owned()).collect();
+            Ok(true)
+        })?;
+        Ok(computed)
     }
 
     /// Holds a row, by the values of all of its columns, to them, within the statement at hand.

@@ -23,6 +23,7 @@ struct Inside {
 #[derive(Clone, PartialEq)]
 enum What {
     Table(Name),
+    Sequence(u32, Name),
     Function(u32),
     Type(TypeId),
 }
@@ -145,6 +146,12 @@ impl Session {
                 self.connection.drop_table(name)?
             }
         }
+        for i in &inside {
+            if let What::Sequence(id, _) = i.what {
+                self.drop_defaults_of(id, "schema", true, &[])?;
+                self.drop_owned_sequence(id)?
+            }
+        }
         let types: BTreeSet<TypeId> =
             inside.iter().filter_map(|i| if let What::Type(t) = i.what { Some(t) } else { None }).collect();
         if !types.is_empty() {
@@ -170,6 +177,13 @@ impl Session {
             let name = t.def.full_name();
             let shown = format!("table {}", self.shown(c, &name));
             found.push((t.def.id, Inside { shown, what: What::Table(name), of: of.clone() }))
+        }
+        // Those that go with a table here go with it.
+        let owned = |id| c.owner_of(id).is_some_and(|(t, _)| t.def.schema == number);
+        for s in c.sequences().filter(|s| s.def.schema == number && !owned(s.def.id)) {
+            let name = s.def.full_name();
+            let shown = format!("sequence {}", self.shown(c, &name));
+            found.push((s.def.id, Inside { shown, what: What::Sequence(s.def.id, name), of: of.clone() }))
         }
         let path = self.path(c);
         for (name, ty) in c.types.iter().filter(|(n, _)| n.schema == number) {
@@ -199,6 +213,7 @@ impl Session {
 fn claims_of(c: &Catalog, what: &What) -> Vec<Claim> {
     match what {
         What::Table(name) => claims::drop_table(c, name),
+        What::Sequence(_, name) => claims::change_sequence(c, name),
         What::Function(id) => claims::drop_function(c, *id),
         What::Type(ty) => match ty.user() {
             Some(u) => claims::drop_type(c, Name::new(u.schema, &*u.name)),

@@ -1,7 +1,7 @@
 //! COPY to and from Parquet: row groups encoded by the workers that read the rows, and decoded by workers for
 //! the session's thread to insert.
 use crate::session::Session;
-use crate::session::execute::RowChecks;
+use crate::session::execute::{RowChecks, RowValues};
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
 use crate::transfer::columns::{Cells, Columns, Form, Gap, check};
@@ -442,7 +442,9 @@ impl Session {
         let mut checks = self.domain_checks(&defs, bound.catalog_version)?;
         checks.iter_mut().for_each(|(place, _)| *place = usize::from(found[*place].1));
         let row_checks = self.row_checks(table, bound.catalog_version)?;
+        let row_values = self.row_values(table, bound.catalog_version)?;
         let used = checks.iter().map(|c| &c.1).chain(row_checks.iter().map(|c| &c.plan));
+        let used = used.chain(row_values.iter().map(|v| &v.plan));
         let (computed, filled) = self.start_copy(table, &defaults, used, bound)?;
 
         let groups: Vec<u64> = source.groups().collect();
@@ -454,7 +456,7 @@ impl Session {
             table: table.clone(),
             columns: found,
             filled,
-            checked: !checks.is_empty() || row_checks.is_some(),
+            checked: !checks.is_empty() || row_checks.is_some() || row_values.is_some(),
             database: self.database.name.to_string(),
             now_us,
             statement_us: self.with_context(|ctx| ctx.statement_us),
@@ -490,7 +492,7 @@ impl Session {
                             .map_err(|(row, error)| Misfit { row: row as u64, column: None, error })
                     }
                     Decoded::Batch(batch, _charge) => {
-                        let checks = (&checks[..], row_checks.as_ref());
+                        let checks = (&checks[..], row_values.as_ref(), row_checks.as_ref());
                         self.insert_batch(&decoder, &batch, (&defaults, computed.as_ref()), checks)
                     }
                     Decoded::Misfit(m) => return Err(Failed(placed(m, begins[group]))),
@@ -516,7 +518,7 @@ impl Session {
         decoder: &Decoder,
         batch: &arrow_array::RecordBatch,
         (defaults, computed): (&[(u16, &Expr)], Option<&Plan>),
-        (checks, row_checks): (&[(usize, Plan)], Option<&RowChecks>),
+        (checks, row_values, row_checks): (&[(usize, Plan)], Option<&RowValues>, Option<&RowChecks>),
     ) -> Result<u64, Misfit> {
         let database = self.database.name.clone();
         let ctx = crate::session::runtime::context_as_of(&database, decoder.now_us, decoder.statement_us);
@@ -533,6 +535,15 @@ impl Session {
             let mut all = values.to_vec();
             for (((column, _), v), scratch) in defaults.iter().zip(&others).zip(&mut bytes) {
                 all[*column as usize] = v.as_ref(scratch);
+            }
+            let made = match row_values {
+                Some(of) => self.computed_row(of, &all).map_err(|e| (None, e))?,
+                None => vec![],
+            };
+            let mut made_bytes: Vec<Vec<u8>> = vec![Vec::new(); made.len()];
+            let columns = row_values.map_or(&[][..], |of| &of.computed[..]);
+            for ((column, v), scratch) in columns.iter().zip(&made).zip(&mut made_bytes) {
+                all[usize::from(*column)] = v.as_ref(scratch);
             }
             if let Some(checks) = row_checks {
                 self.hold_row(checks, &decoder.table, &all).map_err(|e| (None, e))?

@@ -4,8 +4,10 @@
 //! BEGIN;                                  the dump restores whole or not at all
 //! CREATE SCHEMA ...;                      schemas first; all names are written with them
 //! CREATE TYPE ...;                        types before what has them
+//! CREATE SEQUENCE ...;                    sequences before defaults that name them
 //! CREATE TABLE ...;                       each table, its columns alone
 //! COPY ... FROM stdin; data \.            its rows
+//! ALTER SEQUENCE ... OWNED BY ...; SELECT setval(...);   what goes with a column, and how far each has come
 //! CREATE INDEX ...; ALTER TABLE ... ADD ...;   then indexes and constraints, so that they are built at once
 //! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
 //! CREATE FUNCTION ...;
@@ -13,12 +15,17 @@
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
+//!   Sequences have none: each is written after the rows, as far as it has come by then, which is at least as
+//!   far as the rows need.
 //! - **D2** Restored into an empty database, it gives the same types, tables, rows, indexes, constraints and
 //!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
 use ondol_engine::name::{PUBLIC, USUAL_PATH};
-use ondol_engine::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexDef, Isolation, Name, Path, TableDef};
+use ondol_engine::{
+    Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexDef, Isolation, Name, Path, Sequence,
+    SequenceOptions, TableDef,
+};
 pub use ondol_types::name::quote;
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, Type};
@@ -61,6 +68,23 @@ pub fn index_text(table: &TableDef, index: &IndexDef) -> String {
     format!("{what}{} ({})", system::kind_name(index.kind), system::index_columns(table, index))
 }
 
+/// What a column's values come from where a statement gives none, as CREATE TABLE says it.
+fn column_default(c: &ColumnDef, catalog: &Catalog) -> String {
+    match (&c.generated, &c.default) {
+        (Some(Generated::Identity { always, sequence }), _) => {
+            let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
+            let options = catalog.sequence_by_id(*sequence).map_or(String::new(), |s| {
+                let name = in_dump(catalog, &s.def.full_name());
+                format!(" (SEQUENCE NAME {name} {})", sequence_options(&s.def.options))
+            });
+            format!(" GENERATED {when} AS IDENTITY{options}")
+        }
+        (Some(Generated::Stored(text)), _) => format!(" GENERATED ALWAYS AS ({text}) STORED"),
+        (None, Some(text)) => format!(" DEFAULT {text}"),
+        (None, None) => String::new(),
+    }
+}
+
 /// The statement that makes the table, without its indexes.
 pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
     let (name, path) = (in_dump(catalog, &table.full_name()), Path::public());
@@ -68,7 +92,7 @@ pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
         .columns
         .iter()
         .map(|c| {
-            let default = c.default.as_ref().map_or(String::new(), |d| format!(" DEFAULT {d}"));
+            let default = column_default(c, catalog);
             let not_null = if c.not_null { " NOT NULL" } else { "" };
             format!("    {} {}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
         })
@@ -77,6 +101,38 @@ pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
         true => format!("CREATE TABLE {name} ();\n"),
         false => format!("CREATE TABLE {name} (\n{}\n);\n", columns.join(",\n")),
     }
+}
+
+/// The options of a sequence, all of them.
+pub fn sequence_options(o: &SequenceOptions) -> String {
+    let b = &o.bounds;
+    let cycle = if b.cycle { " CYCLE" } else { "" };
+    format!(
+        "START WITH {} INCREMENT BY {} MINVALUE {} MAXVALUE {} CACHE {}{cycle}",
+        o.start, b.increment, b.min, b.max, o.cache
+    )
+}
+
+/// The statement that makes the sequence, which has given out nothing.
+pub fn create_sequence(catalog: &Catalog, s: &Sequence) -> String {
+    let o = &s.def.options;
+    let name = in_dump(catalog, &s.def.full_name());
+    format!("CREATE SEQUENCE {name} AS {} {};\n", o.ty, sequence_options(o))
+}
+
+/// The statements after which the sequence goes with its column, and has come as far as it has.
+fn sequence_state(s: &Sequence, catalog: &Catalog) -> String {
+    let name = in_dump(catalog, &s.def.full_name());
+    let mut out = String::new();
+    if let Some((table, n)) = catalog.owner_of(s.def.id)
+        && table.def.columns[n].owns.contains(&s.def.id)
+    {
+        let column = quote(&table.def.columns[n].name);
+        let table = in_dump(catalog, &table.def.full_name());
+        out += &format!("ALTER SEQUENCE {name} OWNED BY {table}.{column};\n");
+    }
+    let (value, _, is_given) = s.state();
+    out + &format!("SELECT setval('{}', {value}, {is_given});\n", name.replace('\'', "''"))
 }
 
 /// A check of a table as `\d` shows it.
@@ -185,10 +241,17 @@ impl Session {
         for user in types {
             write!(out, "\n{}\n", create_type(&catalog, Path::public(), user)).map_err(failed)?;
         }
+        // Those of identity columns are made with their tables.
+        let is_identity =
+            |id: u32| catalog.owner_of(id).is_some_and(|(t, n)| t.def.columns[n].identity() == Some(id));
+        for sequence in catalog.sequences().filter(|s| !is_identity(s.def.id)) {
+            write!(out, "\n{}", create_sequence(&catalog, sequence)).map_err(failed)?;
+        }
         for table in catalog.tables() {
             write!(out, "\n{}", create_table(&catalog, &table.def)).map_err(failed)?;
             if !table.def.columns.is_empty() {
-                let columns: Vec<String> = table.def.columns.iter().map(|c| quote(&c.name)).collect();
+                let given = table.def.columns.iter().filter(|c| c.computed().is_none());
+                let columns: Vec<String> = given.map(|c| quote(&c.name)).collect();
                 let (name, columns) = (table.def.full_name(), columns.join(", "));
                 let into = in_dump(&catalog, &name);
                 writeln!(out, "COPY {into} ({columns}) FROM stdin;").map_err(failed)?;
@@ -200,6 +263,12 @@ impl Session {
             for index in &table.def.indexes {
                 write!(out, "{}", create_index(&catalog, &table.def, index)).map_err(failed)?;
             }
+        }
+        if catalog.sequences().next().is_some() {
+            writeln!(out).map_err(failed)?;
+        }
+        for sequence in catalog.sequences() {
+            write!(out, "{}", sequence_state(sequence, &catalog)).map_err(failed)?;
         }
         if !catalog.functions.is_empty() {
             writeln!(out, "\nSET LOCAL check_function_bodies = off;").map_err(failed)?;

@@ -16,7 +16,7 @@
 //!   of the rows.
 //! - **Y4** The blocks under way are limited, and so is what they take.
 use crate::session::Session;
-use crate::session::execute::RowChecks;
+use crate::session::execute::{RowChecks, RowValues};
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
 use ondol_base::thread;
@@ -161,13 +161,15 @@ impl Session {
         let columns: Vec<_> = into.columns.iter().map(|&c| &into.table.def.columns[c as usize]).collect();
         let checks = self.domain_checks(&columns, bound.catalog_version)?;
         let row_checks = self.row_checks(into.table, bound.catalog_version)?;
+        let row_values = self.row_values(into.table, bound.catalog_version)?;
         let used = checks.iter().map(|c| &c.1).chain(row_checks.iter().map(|c| &c.plan));
+        let used = used.chain(row_values.iter().map(|v| &v.plan));
         let (defaults, filled) = self.start_copy(into.table, &lacking, used, bound)?;
         let converter = Arc::new(Converter {
             table: into.table.clone(),
             columns: into.columns.to_vec(),
             types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
-            checked: !checks.is_empty() || row_checks.is_some(),
+            checked: !checks.is_empty() || row_checks.is_some() || row_values.is_some(),
             filled,
             database: self.database.name.to_string(),
             now_us: self.connection.transaction_time_us(),
@@ -210,7 +212,8 @@ impl Session {
                     made.len() as u64
                 }
                 None => {
-                    let computed = (defaults.as_ref(), &checks[..], row_checks.as_ref());
+                    let held = (row_values.as_ref(), row_checks.as_ref());
+                    let computed = (defaults.as_ref(), &checks[..], held);
                     self.copy_block(into, &converter, parsed.block, line, computed)?
                 }
             };
@@ -268,7 +271,7 @@ impl Session {
         converter: &Converter,
         block: Block,
         line: u64,
-        (defaults, checks, row_checks): (Option<&Plan>, &[(usize, Plan)], Option<&RowChecks>),
+        (defaults, checks, (row_values, row_checks)): Computed<'_>,
     ) -> SqlResult<u64> {
         let mut reader = block.read(line);
         let name = self.database.name.clone();
@@ -302,6 +305,17 @@ impl Session {
             for (((column, _), v), scratch) in into.defaults.iter().zip(&filled).zip(&mut filled_bytes) {
                 values[*column as usize] = v.as_ref(scratch);
             }
+            let computed = match row_values {
+                Some(of) => self
+                    .computed_row(of, &values)
+                    .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?,
+                None => vec![],
+            };
+            let mut computed_bytes: Vec<Vec<u8>> = vec![Vec::new(); computed.len()];
+            let columns = row_values.map_or(&[][..], |of| &of.computed[..]);
+            for ((column, v), scratch) in columns.iter().zip(&computed).zip(&mut computed_bytes) {
+                values[usize::from(*column)] = v.as_ref(scratch);
+            }
             if let Some(checks) = row_checks {
                 self.hold_row(checks, into.table, &values)
                     .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?
@@ -314,6 +328,9 @@ impl Session {
         Ok(rows)
     }
 }
+
+/// What is done to each row: defaults, looks at single values, generated columns, and checks.
+type Computed<'c> = (Option<&'c Plan>, &'c [(usize, Plan)], (Option<&'c RowValues>, Option<&'c RowChecks>));
 
 /// The error with the place where it arose (Y2).
 fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: &str) -> SqlError {

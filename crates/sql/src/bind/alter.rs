@@ -5,16 +5,19 @@
 
 use super::ddl::{Key, check_column_name, check_columns, key_columns, upper_words};
 use super::dml::default_of;
-use super::domain::default_text;
+use super::domain::{declared, default_text};
 use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, check, coerce};
-use crate::bound::{AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, Statement};
+use crate::bound::{
+    AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, NewSequence, SequenceChanges, SequenceOf,
+    Statement,
+};
 use crate::parse::tree::{
     self, AlterTableCmd, AlterTableType, ConstrType, Constraint, ObjectType, RangeVar, RenameStmt,
     node::Node as Kind,
 };
-use ondol_engine::{IndexKind, Name, Relation, TableDef};
+use ondol_engine::{Generated, IndexKind, Name, Relation, TableDef};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
@@ -28,17 +31,23 @@ struct Altered<'a> {
     columns: Vec<AlteredColumn>,
     keys: Vec<Key<'a>>,
     validate: Vec<String>,
+    sequences: Vec<NewSequence>,
+    changed_sequences: Vec<(u32, SequenceChanges)>,
 }
 
 /// Where PostgreSQL does an action: what has a lower number is done before.
 fn pass(c: &AlterTableCmd) -> u8 {
     match c.subtype() {
-        AlterTableType::AtDropColumn | AlterTableType::AtDropConstraint | AlterTableType::AtDropNotNull => 0,
+        AlterTableType::AtDropColumn
+        | AlterTableType::AtDropConstraint
+        | AlterTableType::AtDropNotNull
+        | AlterTableType::AtDropIdentity
+        | AlterTableType::AtDropExpression => 0,
         AlterTableType::AtAlterColumnType => 1,
         AlterTableType::AtAddColumn => 4,
         AlterTableType::AtColumnDefault if c.def.is_none() => 0,
         AlterTableType::AtAddConstraint => 5,
-        AlterTableType::AtSetNotNull => 6,
+        AlterTableType::AtSetNotNull | AlterTableType::AtAddIdentity => 6,
         AlterTableType::AtColumnDefault => 9,
         _ => 10,
     }
@@ -81,6 +90,23 @@ fn column_of(def: &TableDef, name: &str) -> SqlResult<usize> {
     Err(wrong(sqlstate::UNDEFINED_COLUMN, message))
 }
 
+fn of_relation(column: &str, def: &TableDef, what: &str) -> String {
+    format!("column \"{column}\" of relation \"{}\" {what}", def.name)
+}
+
+/// Whether SET GENERATED says ALWAYS, if it is said.
+fn said_always(items: &[tree::Node]) -> SqlResult<Option<bool>> {
+    let mut said = None;
+    for o in super::tree::options(items)?.into_iter().filter(|o| o.defname == "generated") {
+        if said.is_some() {
+            return Err(wrong(sqlstate::SYNTAX_ERROR, "conflicting or redundant options".into()));
+        }
+        let Kind::Integer(when) = kind(need(&o.arg)?)? else { return Err(unexpected("SET GENERATED")) };
+        said = Some(when.ival == i32::from(b'a'))
+    }
+    Ok(said)
+}
+
 fn no_constraint(def: &TableDef, name: &str) -> String {
     format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name)
 }
@@ -110,6 +136,10 @@ impl<'a> Binder<'a> {
                     | AlterTableType::AtSetNotNull
                     | AlterTableType::AtDropNotNull
                     | AlterTableType::AtValidateConstraint
+                    | AlterTableType::AtAddIdentity
+                    | AlterTableType::AtSetIdentity
+                    | AlterTableType::AtDropIdentity
+                    | AlterTableType::AtDropExpression
             )
         };
         if let Some(c) = actions.iter().find(|c| !known(c)) {
@@ -130,7 +160,9 @@ impl<'a> Binder<'a> {
         let table = self.table(relation).map_err(placeless)?;
         let def = table.def.clone();
         let (columns, keys, validate) = (as_it_is(&def), Vec::new(), Vec::new());
-        let mut altered = Altered { old: table.def.clone(), columns, def, keys, validate };
+        let (sequences, changed_sequences) = (Vec::new(), Vec::new());
+        let old = table.def.clone();
+        let mut altered = Altered { old, columns, def, keys, validate, sequences, changed_sequences };
         actions.sort_by_key(|c| pass(c));
         let types = actions.iter().any(|c| c.subtype() == AlterTableType::AtAlterColumnType);
         for c in actions {
@@ -147,6 +179,8 @@ impl<'a> Binder<'a> {
             columns: altered.columns,
             keys,
             validate: altered.validate,
+            sequences: altered.sequences,
+            changed_sequences: altered.changed_sequences,
             tag: "ALTER TABLE",
         }))
     }
@@ -169,6 +203,18 @@ impl<'a> Binder<'a> {
         match c.subtype() {
             AlterTableType::AtColumnDefault => {
                 let n = column_of(def, &c.name)?;
+                if def.columns[n].identity().is_some() {
+                    let error =
+                        wrong(sqlstate::SYNTAX_ERROR, of_relation(&c.name, def, "is an identity column"));
+                    let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.";
+                    return Err(if c.def.is_none() { error.hint(hint) } else { error });
+                }
+                if def.columns[n].computed().is_some() {
+                    let error =
+                        wrong(sqlstate::SYNTAX_ERROR, of_relation(&c.name, def, "is a generated column"));
+                    let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.";
+                    return Err(if c.def.is_none() { error.hint(hint) } else { error });
+                }
                 def.columns[n].default = match &c.def {
                     None => None,
                     Some(value) => {
@@ -189,6 +235,10 @@ impl<'a> Binder<'a> {
                 if def.indexes.iter().any(|i| i.primary && i.columns.iter().any(|c| c.column == n)) {
                     let message = format!("column \"{}\" is in a primary key", c.name);
                     return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
+                }
+                if def.columns[n].identity().is_some() {
+                    let message = of_relation(&c.name, def, "is an identity column");
+                    return Err(wrong(sqlstate::SYNTAX_ERROR, message));
                 }
                 def.columns[n].not_null = false
             }
@@ -227,6 +277,10 @@ impl<'a> Binder<'a> {
                     altered.validate.push(c.name.clone())
                 }
             }
+            AlterTableType::AtAddIdentity => self.add_identity(altered, c)?,
+            AlterTableType::AtSetIdentity => self.set_identity(altered, c)?,
+            AlterTableType::AtDropIdentity => self.drop_identity(altered, c)?,
+            AlterTableType::AtDropExpression => self.drop_expression(altered, c)?,
             AlterTableType::AtAddColumn => self.add_column(altered, c)?,
             AlterTableType::AtDropColumn => self.drop_column(altered, c)?,
             AlterTableType::AtAlterColumnType => self.column_type(altered, c)?,
@@ -254,6 +308,24 @@ impl<'a> Binder<'a> {
         })?;
         check_columns(def.columns.len() + 1)?;
         let value = default_of(self.catalog, &column)?;
+        let sequence = self.new_sequence.take().map(|s| NewSequence { column: def.columns.len(), ..s });
+        if let Some(node) = self.new_generation_of.take() {
+            let n = def.columns.len();
+            def.columns.push(column);
+            let text = self.new_generation(&def.full_name(), &def.columns, n, node).map_err(placeless)?;
+            def.columns[n].generated = Some(Generated::Stored(text.clone()));
+            altered.columns.push(AlteredColumn::Computed(text));
+            altered.keys.extend(keys);
+            return conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k));
+        }
+        if sequence.is_some() {
+            // The text names the sequence when it is made.
+            altered.sequences.extend(sequence);
+            altered.columns.push(AlteredColumn::Computed(String::new()));
+            def.columns.push(column);
+            altered.keys.extend(keys);
+            return conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k));
+        }
         altered.columns.push(match default_text(&column).filter(|_| value.calls(Volatility::Volatile)) {
             Some(text) => AlteredColumn::Computed(text.to_string()),
             None => AlteredColumn::New(Box::new(value)),
@@ -261,6 +333,85 @@ impl<'a> Binder<'a> {
         def.columns.push(column);
         altered.keys.extend(keys);
         conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k))
+    }
+
+    /// ALTER COLUMN ... ADD GENERATED ... AS IDENTITY
+    fn add_identity(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let Kind::Constraint(k) = kind(need(&c.def)?)? else { return Err(unexpected("ADD GENERATED")) };
+        let def = &mut altered.def;
+        let n = column_of(def, &c.name)?;
+        let column = &def.columns[n];
+        let state = |what: &str| wrong("55000", of_relation(&c.name, def, what));
+        let sequence = self.identity_sequence(k, declared(column).id).map_err(placeless)?;
+        if !column.not_null {
+            return Err(state("must be declared NOT NULL before identity can be added"));
+        }
+        if column.identity().is_some() || altered.sequences.iter().any(|s| s.column == n) {
+            return Err(state("is already an identity column"));
+        }
+        if column.default.is_some() {
+            return Err(state("already has a default value"));
+        }
+        altered.sequences.push(NewSequence { column: n, ..sequence });
+        Ok(())
+    }
+
+    /// ALTER COLUMN ... SET GENERATED, SET and RESTART with options of its sequence.
+    fn set_identity(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let Kind::List(list) = kind(need(&c.def)?)? else { return Err(unexpected("SET GENERATED")) };
+        let def = &mut altered.def;
+        let n = column_of(def, &c.name)?;
+        let made = altered.sequences.iter_mut().find(|s| s.column == n && s.of != SequenceOf::Serial);
+        if let Some(made) = made {
+            // It is an identity column since an action of this statement.
+            if let Some(always) = said_always(&list.items)? {
+                made.of = SequenceOf::Identity { always }
+            }
+            let (changes, _, _) = self.sequence_options(&list.items, true)?;
+            made.changes = std::mem::take(&mut made.changes).then(changes);
+            return Ok(());
+        }
+        let Some(Generated::Identity { always, sequence }) = def.columns[n].generated else {
+            let what = of_relation(&c.name, def, "is not an identity column");
+            return Err(wrong("55000", what));
+        };
+        let always = said_always(&list.items)?.unwrap_or(always);
+        let (changes, _, _) = self.sequence_options(&list.items, true)?;
+        def.columns[n].generated = Some(Generated::Identity { always, sequence });
+        if !changes.is_empty() {
+            altered.changed_sequences.push((sequence, changes))
+        }
+        Ok(())
+    }
+
+    fn drop_identity(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let def = &mut altered.def;
+        let n = column_of(def, &c.name)?;
+        if def.columns[n].identity().is_none() {
+            let what = of_relation(&c.name, def, "is not an identity column");
+            if !c.missing_ok {
+                return Err(wrong("55000", what));
+            }
+            self.notices.push(("00000", format!("{what}, skipping")));
+            return Ok(());
+        }
+        def.columns[n].generated = None;
+        Ok(())
+    }
+
+    fn drop_expression(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let def = &mut altered.def;
+        let n = column_of(def, &c.name)?;
+        if def.columns[n].computed().is_none() {
+            let what = of_relation(&c.name, def, "is not a stored generated column");
+            if !c.missing_ok {
+                return Err(wrong("55000", what));
+            }
+            self.notices.push(("00000", format!("{what}, skipping")));
+            return Ok(());
+        }
+        def.columns[n].generated = None;
+        Ok(())
     }
 
     /// What is made of the column goes with it: indexes, constraints.
@@ -279,6 +430,39 @@ impl<'a> Binder<'a> {
             return Ok(());
         };
         refuse(def.columns.len() == 1, "a table without columns")?;
+        let mut computed = Vec::new();
+        for (g, column) in def.columns.iter().enumerate() {
+            if g != n && check::generated_of(self.catalog, def, column)?.contains(&(n as u16)) {
+                computed.push(column.name.clone())
+            }
+        }
+        if !computed.is_empty() {
+            let table = def.name.clone();
+            if c.behavior() != tree::DropBehavior::DropCascade {
+                let message = format!(
+                    "cannot drop column {} of table {table} because other objects depend on it",
+                    c.name
+                );
+                let line = |g: &String| {
+                    format!("column {g} of table {table} depends on column {} of table {table}", c.name)
+                };
+                let lines: Vec<String> = computed.iter().map(line).collect();
+                return Err(wrong(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .detail(lines.join("\n"))
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            for g in computed {
+                self.notices.push(("00000", format!("drop cascades to column {g} of table {table}")));
+                self.remove_column(altered, &g)?
+            }
+            return self.remove_column(altered, &c.name);
+        }
+        self.remove_column(altered, &c.name)
+    }
+
+    fn remove_column(&mut self, altered: &mut Altered<'a>, name: &str) -> SqlResult<()> {
+        let def = &mut altered.def;
+        let n = column_of(def, name)?;
         let mut checks = Vec::with_capacity(def.checks.len());
         for check in &def.checks {
             if !check::names(self.catalog, def, check, n)? {
@@ -287,6 +471,8 @@ impl<'a> Binder<'a> {
         }
         def.checks = checks;
         def.indexes.retain(|i| i.columns.iter().all(|c| c.column != n));
+        altered.sequences.retain(|s| s.column != n);
+        altered.sequences.iter_mut().filter(|s| s.column > n).for_each(|s| s.column -= 1);
         let behind = def.indexes.iter_mut().flat_map(|i| &mut i.columns).filter(|c| c.column > n);
         behind.for_each(|c| c.column -= 1);
         def.columns.remove(n);
@@ -334,6 +520,20 @@ impl<'a> Binder<'a> {
             let message = format!("column \"{}\" cannot be cast automatically to type {to}", c.name);
             let error = wrong(sqlstate::DATATYPE_MISMATCH, message);
             return Err(error.hint(format!("You might need to specify \"USING {}::{ty}\".", quote(&c.name))));
+        }
+        for other in &def.columns {
+            if check::generated_of(self.catalog, def, other)?.contains(&(n as u16)) {
+                let message = "cannot alter type of a column used by a generated column";
+                let (name, other) = (&c.name, &other.name);
+                return Err(wrong(sqlstate::SYNTAX_ERROR, message.into())
+                    .detail(format!("Column \"{name}\" is used by generated column \"{other}\".")));
+            }
+        }
+        if let Some(sequence) = old.identity() {
+            let changes =
+                SequenceChanges { ty: Some(declared.id), identity: true, ..SequenceChanges::default() };
+            changes.apply(None)?;
+            altered.changed_sequences.push((sequence, changes))
         }
         let column = &mut def.columns[n];
         column.ty = ty;
@@ -476,10 +676,19 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectColumn => of_table,
             _ => false,
         };
+        if what == ObjectType::ObjectSequence {
+            let relation = s.relation.as_ref().ok_or_else(|| unexpected("RENAME"))?;
+            return self.rename_sequence(relation, &s.newname, s.missing_ok, "ALTER SEQUENCE").map(Some);
+        }
         if !is_ours {
             return Ok(None);
         }
         let relation = s.relation.as_ref().ok_or_else(|| unexpected("RENAME"))?;
+        if what == ObjectType::ObjectTable
+            && let Some((_, Relation::Sequence(_))) = self.relation_of(relation)
+        {
+            return self.rename_sequence(relation, &s.newname, s.missing_ok, tag).map(Some);
+        }
         if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
             return Ok(Some(skipped));
         }
@@ -539,6 +748,12 @@ impl<'a> Binder<'a> {
         check_column_name(to)?;
         let mut def = old.clone();
         def.columns[n].name = to.to_string();
+        for i in 0..def.columns.len() {
+            if let Some(text) = old.columns[i].computed() {
+                let text = check::renamed_generation(self.catalog, old, &def, text)?;
+                def.columns[i].generated = Some(Generated::Stored(text))
+            }
+        }
         for i in 0..def.checks.len() {
             def.checks[i].text = check::renamed(self.catalog, old, &def, &old.checks[i])?
         }
@@ -580,6 +795,14 @@ fn rename_index(old: &TableDef, from: &str, to: &str) -> TableDef {
 pub(super) fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> Statement {
     let columns = as_it_is(&def);
     let def = (def != *old).then_some(def);
-    let (table, keys, validate) = (old.full_name(), Vec::new(), Vec::new());
-    Statement::AlterTable(AlterTable { table, def, columns, keys, validate, tag })
+    Statement::AlterTable(AlterTable {
+        table: old.full_name(),
+        def,
+        columns,
+        keys: Vec::new(),
+        validate: Vec::new(),
+        sequences: Vec::new(),
+        changed_sequences: Vec::new(),
+        tag,
+    })
 }

@@ -5,7 +5,7 @@
 use super::Binder;
 use super::scope::{Clause, Item, ItemColumns};
 use super::tree::{at, at_expr, need, refuse_at};
-use crate::bound::{Expr, ExprKind, Rel, RelEntry, RowCheck, walk_expr, walk_expr_mut};
+use crate::bound::{COMPUTED, Expr, ExprKind, Inner, Rel, RelEntry, RowCheck, walk_expr, walk_expr_mut};
 use crate::parse::lexer::{Token, TokenKind, Tokens};
 use crate::parse::parse;
 use crate::parse::tree::{Constraint, Node};
@@ -33,13 +33,24 @@ fn columns_of(e: &Expr) -> Vec<(u16, u32)> {
     found
 }
 
-/// Binds the text of a check over the columns, which are those of relation 0. Places are in the text.
-fn bind_text(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str) -> SqlResult<Expr> {
+/// Binds the text of a check, or of what a column is computed by, over the columns, which are those of
+/// relation 0. Places are in the text.
+fn bind_text(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    text: &str,
+    is_condition: bool,
+) -> SqlResult<Expr> {
     let sql = format!("{HEAD}{text}");
     let raws = parse(&sql)?;
     let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
     let target = super::only_target(&raws).ok_or_else(bad)?;
-    let bound = Binder::new(catalog, &sql, &[]).row_condition(table, columns, target);
+    let mut binder = Binder::new(catalog, &sql, &[]);
+    let bound = match is_condition {
+        true => binder.row_condition(table, columns, target),
+        false => binder.row_expr(table, columns, Clause::Check, "check constraint", target, |_, e| Ok(e)),
+    };
     let mut e = bound.map_err(|mut e| {
         // Its place is in the check's text, not in the statement's.
         e.0.position = None;
@@ -54,7 +65,7 @@ fn bind_text(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str)
 
 /// The condition of a check of a table.
 pub fn bind_check(catalog: &Catalog, def: &TableDef, check: &CheckDef) -> SqlResult<Expr> {
-    let mut e = bind_text(catalog, &def.full_name(), &def.columns, &check.text)?;
+    let mut e = bind_text(catalog, &def.full_name(), &def.columns, &check.text, true)?;
     walk_expr_mut(&mut e, 0, &mut |e, _| {
         e.at = u32::MAX;
         true
@@ -71,7 +82,7 @@ fn with_names(
     text: &str,
     name: &dyn Fn(u16) -> String,
 ) -> SqlResult<Option<String>> {
-    let named = columns_of(&bind_text(catalog, table, columns, text)?);
+    let named = columns_of(&bind_text(catalog, table, columns, text, false)?);
     // A condition may name more often than the text what stands there once: some of it without a place, as a
     // domain's conditions do.
     let placed = named.iter().filter(|(_, place)| *place != u32::MAX);
@@ -102,7 +113,7 @@ fn with_names(
 
 /// What a check names, in the order in which it does.
 fn columns_in(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str) -> SqlResult<Vec<u16>> {
-    Ok(columns_of(&bind_text(catalog, table, columns, text)?).into_iter().map(|c| c.0).collect())
+    Ok(columns_of(&bind_text(catalog, table, columns, text, false)?).into_iter().map(|c| c.0).collect())
 }
 
 /// Whether a quoted literal stands in the text.
@@ -150,14 +161,16 @@ fn is_immutable(e: &Expr) -> bool {
 /// of its columns are set: a check that all rows hold, and that can be false of none of the new values, is
 /// left out.
 pub fn row_checks(catalog: &Catalog, table: &Table, assigned: Option<&[u16]>) -> SqlResult<Vec<RowCheck>> {
-    let mut checks = Vec::new();
+    let mut checks = computed(catalog, &table.def, assigned)?;
+    let recomputed: Vec<u16> = checks.iter().map(|c| c.number & !COMPUTED).collect();
     for (number, check) in table.def.checks.iter().enumerate() {
         let condition = bind_check(catalog, &table.def, check)?;
         if matches!(condition.kind, ExprKind::Const(Value::Bool(true) | Value::Null)) {
             continue;
         }
         if let Some(assigned) = assigned {
-            let is_set = columns_of(&condition).iter().any(|(c, _)| assigned.contains(c));
+            let is_set =
+                columns_of(&condition).iter().any(|(c, _)| assigned.contains(c) || recomputed.contains(c));
             if check.validated && !is_set && is_immutable(&condition) {
                 continue;
             }
@@ -167,24 +180,134 @@ pub fn row_checks(catalog: &Catalog, table: &Table, assigned: Option<&[u16]>) ->
     Ok(checks)
 }
 
+/// Puts parameters in the place of a row's columns, which are listed in order.
+fn over_params(e: &mut Expr, columns: &mut Vec<u16>) {
+    walk_expr_mut(e, 0, &mut |e, level| {
+        if let ExprKind::Column { depth, column, .. } = e.kind
+            && depth == level
+        {
+            let n = columns.iter().position(|c| *c == column).unwrap_or(columns.len());
+            if n == columns.len() {
+                columns.push(column)
+            }
+            e.kind = ExprKind::Param(n as u16)
+        }
+        true
+    });
+}
+
+/// The generated columns of a table with their values, as expressions over parameters: the row's columns that
+/// are given as well, in order.
+#[allow(clippy::type_complexity)]
+pub fn computed_values(catalog: &Catalog, table: &Table) -> SqlResult<(Vec<(u16, Expr)>, Vec<u16>)> {
+    let mut columns: Vec<u16> = Vec::new();
+    let mut values = Vec::new();
+    for RowCheck { number, mut condition } in computed(catalog, &table.def, None)? {
+        over_params(&mut condition, &mut columns);
+        values.push((number & !COMPUTED, condition))
+    }
+    Ok((values, columns))
+}
+
+/// The values of the generated columns of a new row. `assigned`: the row was there before, and these of its
+/// columns are set: what depends on none of them stays.
+fn computed(catalog: &Catalog, def: &TableDef, assigned: Option<&[u16]>) -> SqlResult<Vec<RowCheck>> {
+    let mut all = Vec::new();
+    for (n, column) in def.columns.iter().enumerate() {
+        let Some(text) = column.computed() else { continue };
+        let value = bind_generation(catalog, def, column, text)?;
+        let number = n as u16;
+        let is_set = |assigned: &[u16]| {
+            assigned.contains(&number) || columns_of(&value).iter().any(|(c, _)| assigned.contains(c))
+        };
+        if assigned.is_none_or(is_set) {
+            all.push(RowCheck { number: number | COMPUTED, condition: value })
+        }
+    }
+    Ok(all)
+}
+
+/// The value of a generated column, by the text of its expression, over the columns of relation 0.
+pub fn bind_generation(catalog: &Catalog, def: &TableDef, column: &ColumnDef, text: &str) -> SqlResult<Expr> {
+    let sql = format!("{HEAD}{text}");
+    let raws = parse(&sql)?;
+    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let mut binder = Binder::new(catalog, &sql, &[]);
+    let bound = binder.generation(&def.full_name(), &def.columns, column, target);
+    let mut e = bound.map_err(|mut e| {
+        e.0.position = None;
+        e
+    })?;
+    walk_expr_mut(&mut e, 0, &mut |e, _| {
+        e.at = u32::MAX;
+        true
+    });
+    binder.in_declared(e, super::domain::declared(column).id)
+}
+
+/// The columns that a generated column is computed of.
+pub fn generated_of(catalog: &Catalog, def: &TableDef, column: &ColumnDef) -> SqlResult<Vec<u16>> {
+    match column.computed() {
+        None => Ok(Vec::new()),
+        Some(text) => columns_in(catalog, &def.full_name(), &def.columns, text),
+    }
+}
+
+/// The text of a generated column's expression once columns have other names: those of `now`.
+pub fn renamed_generation(
+    catalog: &Catalog,
+    old: &TableDef,
+    now: &TableDef,
+    text: &str,
+) -> SqlResult<String> {
+    let lost = || SqlError::unsupported(format_args!("renaming a column that ({text}) is computed of"));
+    let name = |c: u16| now.columns.get(usize::from(c)).map_or(String::new(), |c| c.name.clone());
+    let new = with_names(catalog, &old.full_name(), &old.columns, text, &name)?.ok_or_else(lost)?;
+    let before = columns_in(catalog, &old.full_name(), &old.columns, text)?;
+    match columns_in(catalog, &now.full_name(), &now.columns, &new) {
+        Ok(after) if after == before => Ok(new),
+        _ => Err(lost()),
+    }
+}
+
+/// Whether an expression is the same of the same values for ever.
+fn is_constant_of(e: &Expr) -> bool {
+    let of_time = |t: TypeId| matches!(t.def().category, Category::DateTime);
+    let mut depends = false;
+    walk_expr(e, 0, &mut |e, _| {
+        match &e.kind {
+            ExprKind::Call { func, args } => {
+                let Some(def) = ondol_types::func::find(*func) else { return true };
+                // What is put beside a text is cast to one, which no setting has to do with but for times.
+                let is_cast =
+                    matches!(def.name, "textanycat" | "anytextcat") && !args.iter().any(|a| of_time(a.ty.id));
+                depends |= def.volatility >= Volatility::Stable && !is_cast
+            }
+            ExprKind::Scalar(q) => depends |= q.calls(Volatility::Stable),
+            // What the zone and the style of dates decide.
+            ExprKind::Cast { arg, .. } => {
+                let (from, to) = (arg.ty.id, e.ty.id);
+                let zoned = from == TypeId::TIMESTAMPTZ || to == TypeId::TIMESTAMPTZ;
+                depends |= of_time(from) != of_time(to) || zoned && from != to
+            }
+            _ => {}
+        }
+        true
+    });
+    !depends
+}
+
 /// The number of the first check that is false of a row, or NULL, as an expression over parameters: the
 /// row's columns that are given as well, in order. `None` where the table has no checks.
 pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr, Vec<u16>)>> {
     let mut columns: Vec<u16> = Vec::new();
     let mut whens = Vec::new();
     for RowCheck { number, mut condition } in row_checks(catalog, table, None)? {
-        walk_expr_mut(&mut condition, 0, &mut |e, level| {
-            if let ExprKind::Column { depth, column, .. } = e.kind
-                && depth == level
-            {
-                let n = columns.iter().position(|c| *c == column).unwrap_or(columns.len());
-                if n == columns.len() {
-                    columns.push(column)
-                }
-                e.kind = ExprKind::Param(n as u16)
-            }
-            true
-        });
+        if number & COMPUTED != 0 {
+            continue;
+        }
+        over_params(&mut condition, &mut columns);
         let test = ExprKind::BoolTest { arg: Box::new(condition), want: Some(false), negated: false };
         let test = Expr { kind: test, ty: Type::BOOL, at: u32::MAX };
         whens.push((test, super::constant(Value::Int4(i32::from(number)), Type::INT4, u32::MAX)));
@@ -197,6 +320,60 @@ pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr,
 }
 
 impl<'a> Binder<'a> {
+    /// The expression of a generated column over the columns of its row, of the column's type.
+    fn generation(
+        &mut self,
+        table: &Name,
+        columns: &[ColumnDef],
+        column: &ColumnDef,
+        node: &'a Node,
+    ) -> SqlResult<Expr> {
+        let what = "column generation expression";
+        let e = self.row_expr(table, columns, Clause::Generated, what, node, |_, e| Ok(e))?;
+        if !super::coerce::can_coerce(e.ty.id, column.ty.id, ondol_types::cast::CastContext::Assignment) {
+            let message = format!(
+                "column \"{}\" is of type {} but default expression is of type {}",
+                column.name,
+                super::name_of(column.ty.id),
+                super::name_of(e.ty.id)
+            );
+            let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, message);
+            return Err(error.hint("You will need to rewrite or cast the expression."));
+        }
+        self.cast(e, column.ty, false)
+    }
+
+    /// The text of a new generated column's expression, whose table has these columns.
+    pub(super) fn new_generation(
+        &mut self,
+        table: &Name,
+        columns: &[ColumnDef],
+        n: usize,
+        node: &'a Node,
+    ) -> SqlResult<String> {
+        let value = self.generation(table, columns, &columns[n], node)?;
+        let named = columns_of(&value);
+        if let Some((c, place)) = named.iter().find(|(c, _)| columns[usize::from(*c)].computed().is_some()) {
+            let name = &columns[usize::from(*c)].name;
+            let message = format!("cannot use generated column \"{name}\" in column generation expression");
+            return Err(at_expr(SqlError::new("42P17", message), *place)
+                .detail("A generated column cannot reference another generated column."));
+        }
+        if !is_constant_of(&value) {
+            return Err(SqlError::new("42P17", "generation expression is not immutable"));
+        }
+        let column = &columns[n];
+        let written =
+            self.kept_text(node, &|b, node| b.generation(table, columns, column, node).map(drop))?;
+        let own = |c: u16| columns[usize::from(c)].name.clone();
+        let text = with_names(self.catalog, table, columns, &written, &own)?;
+        match text {
+            Some(text) => Ok(text),
+            None if named.is_empty() => Ok(written),
+            None => Err(SqlError::unsupported(format_args!("the generation expression {written}"))),
+        }
+    }
+
     /// A condition over the columns of a row.
     fn row_condition(&mut self, table: &Name, columns: &[ColumnDef], node: &'a Node) -> SqlResult<Expr> {
         self.row_expr(table, columns, Clause::Check, "check constraint", node, |b, e| b.condition(e, "CHECK"))

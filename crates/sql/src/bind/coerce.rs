@@ -243,6 +243,9 @@ impl Binder<'_> {
         if def.template {
             cast.push(super::array::template(shape.ret));
         }
+        if let Some(call) = self.by_number(def.id, &mut cast, Type::new(shape.ret), place)? {
+            return Ok(call);
+        }
         Ok(fold(def, cast, Type::new(shape.ret), place))
     }
 

@@ -40,17 +40,23 @@ impl<'a> Binder<'a> {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
             }
+            if table.def.columns[usize::from(column)].computed().is_some() {
+                let message = format!("column \"{name}\" is a generated column");
+                let error = SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message);
+                return Err(error.detail("Generated columns cannot be used in COPY."));
+            }
             columns.push(column);
         }
         if s.attlist.is_empty() {
-            columns = (0..table.def.columns.len() as u16).collect();
+            let all = table.def.columns.iter().enumerate();
+            columns = all.filter(|(_, c)| c.computed().is_none()).map(|(n, _)| n as u16).collect();
         }
         if s.is_from {
             let mut defaults = Vec::new();
             for (i, c) in table.def.columns.iter().enumerate() {
                 // Which columns a Parquet file has is not known yet.
                 let unknown = s.attlist.is_empty() && matches!(format, CopyFormat::Parquet(_));
-                if unknown || !columns.contains(&(i as u16)) {
+                if c.computed().is_none() && (unknown || !columns.contains(&(i as u16))) {
                     defaults.push((i as u16, default_of(self.catalog, c)?));
                 }
             }

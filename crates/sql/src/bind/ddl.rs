@@ -8,13 +8,13 @@ use super::names::{no_schema, parts};
 use super::tree::{at, kind, need, options, refuse, refuse_at, string, strings, unexpected, variant};
 use super::types::{any_type, user_type};
 use super::{Binder, system};
-use crate::bound::{Dropped, ExprKind, NewIndex, Statement};
+use crate::bound::{Dropped, ExprKind, NewIndex, NewSequence, SequenceOf, Statement};
 use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
     SortByNulls, node::Node as Kind,
 };
 use ondol_engine::name::PUBLIC;
-use ondol_engine::{CheckDef, ColumnDef, IndexColumn, IndexKind, Name, Relation, TableDef};
+use ondol_engine::{CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, Name, Relation, TableDef};
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 
 /// Bytes in a name.
@@ -72,6 +72,8 @@ impl<'a> Binder<'a> {
         let mut columns: Vec<ColumnDef> = Vec::new();
         let mut keys: Vec<Key<'a>> = Vec::new();
         let mut conditions: Vec<&'a Constraint> = Vec::new();
+        let mut sequences: Vec<NewSequence> = Vec::new();
+        let mut generations: Vec<(usize, &'a Node)> = Vec::new();
         for node in &s.table_elts {
             match kind(node)? {
                 Kind::ColumnDef(c) => {
@@ -80,6 +82,10 @@ impl<'a> Binder<'a> {
                         let message = format!("column \"{}\" specified more than once", column.name);
                         return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
                     }
+                    let column_at = columns.len();
+                    generations.extend(self.new_generation_of.take().map(|node| (column_at, node)));
+                    sequences
+                        .extend(self.new_sequence.take().map(|s| NewSequence { column: column_at, ..s }));
                     columns.push(column);
                 }
                 Kind::Constraint(c) if c.contype() == ConstrType::ConstrCheck => conditions.push(c),
@@ -89,6 +95,10 @@ impl<'a> Binder<'a> {
             }
         }
         check_columns(columns.len())?;
+        for (n, node) in generations {
+            let text = self.new_generation(&place, &columns, n, node)?;
+            columns[n].generated = Some(Generated::Stored(text))
+        }
         let checks = self.new_checks(&place, &columns, conditions)?;
         let constraints = self.keys(&place, &mut columns, keys)?;
         let twice = |i: &&NewIndex| checks.iter().find(|c| Some(&c.name) == i.name.as_ref());
@@ -101,6 +111,7 @@ impl<'a> Binder<'a> {
             columns,
             constraints,
             checks,
+            sequences,
             if_not_exists: s.if_not_exists,
         })
     }
@@ -171,7 +182,7 @@ impl<'a> Binder<'a> {
     }
 
     /// A table's rows have a type of its name.
-    fn no_such_type(&self, name: &Name) -> SqlResult<()> {
+    pub(super) fn no_such_type(&self, name: &Name) -> SqlResult<()> {
         if user_type(self.catalog, name).is_none() {
             return Ok(());
         }
@@ -251,12 +262,14 @@ impl<'a> Binder<'a> {
         refuse_at(!c.compression.is_empty(), "COMPRESSION", here)?;
         refuse_at(!c.storage_name.is_empty() || !c.storage.is_empty(), "STORAGE", here)?;
         refuse_at(!c.fdwoptions.is_empty(), "OPTIONS of a column", here)?;
-        refuse_at(!c.identity.is_empty() || c.identity_sequence.is_some(), "GENERATED AS IDENTITY", here)?;
-        refuse_at(!c.generated.is_empty(), "a generated column", here)?;
         refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
         check_column_name(&c.colname).map_err(|e| at(e, here))?;
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
-        let declared = any_type(self.names(), name)?;
+        let serial = self.serial_type(name)?;
+        let declared = match serial {
+            Some(id) => ondol_types::Type::new(id),
+            None => any_type(self.names(), name)?,
+        };
         let ty = declared.base();
         let domain = (ty != declared).then_some(declared.id);
         if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
@@ -271,6 +284,8 @@ impl<'a> Binder<'a> {
         let name = c.colname.clone();
         let mut column = ColumnDef { domain, ..ColumnDef::new(name, ty) };
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
+        let mut sequence = serial.map(|id| self.serial_sequence(id));
+        let mut generation: Option<&'a Node> = None;
         for node in &c.constraints {
             let Kind::Constraint(k) = kind(node)? else { return Err(unexpected("a column constraint")) };
             match k.contype() {
@@ -278,7 +293,10 @@ impl<'a> Binder<'a> {
                     refuse_at(k.is_no_inherit, "NO INHERIT", k.location)?;
                     refuse_at(k.skip_validation, "NOT VALID", k.location)?;
                     let allows = k.contype() == ConstrType::ConstrNull;
-                    if nullable.is_some_and(|n| n != allows) {
+                    let identity = |s: &NewSequence| s.of != SequenceOf::Serial;
+                    if nullable.is_some_and(|n| n != allows)
+                        || allows && sequence.as_ref().is_some_and(identity)
+                    {
                         let message = format!(
                             "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{table}\"",
                             c.colname
@@ -287,13 +305,49 @@ impl<'a> Binder<'a> {
                     }
                     nullable = Some(allows);
                 }
+                ConstrType::ConstrGenerated => {
+                    refuse_at(k.generated_kind == "v", "a VIRTUAL generated column", k.location)?;
+                    let syntax =
+                        |message: String| at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location);
+                    if generation.is_some() {
+                        let message = format!(
+                            "multiple generation clauses specified for column \"{}\" of table \"{table}\"",
+                            c.colname
+                        );
+                        return Err(syntax(message));
+                    }
+                    generation = Some(need(&k.raw_expr)?)
+                }
+                ConstrType::ConstrIdentity => {
+                    let identity = self.identity_sequence(k, declared.id)?;
+                    if sequence.as_ref().is_some_and(|s| s.of == SequenceOf::Serial) {
+                        return Err(both("default and identity", table, &c.colname, -1));
+                    }
+                    if sequence.is_some() {
+                        let message = format!(
+                            "multiple identity specifications for column \"{}\" of table \"{table}\"",
+                            c.colname
+                        );
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location));
+                    }
+                    if nullable == Some(true) {
+                        let message = format!(
+                            "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{table}\"",
+                            c.colname
+                        );
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location));
+                    }
+                    sequence = Some(identity)
+                }
                 ConstrType::ConstrDefault => {
-                    if column.default.is_some() {
+                    let is_serial = sequence.as_ref().is_some_and(|s| s.of == SequenceOf::Serial);
+                    if column.default.is_some() || is_serial {
+                        let here = if is_serial { -1 } else { k.location };
                         let message = format!(
                             "multiple default values specified for column \"{}\" of table \"{table}\"",
                             c.colname
                         );
-                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location));
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
                     }
                     let value = need(&k.raw_expr)?;
                     self.default_value(value, &column)?;
@@ -312,7 +366,41 @@ impl<'a> Binder<'a> {
                 other => return Err(at(SqlError::unsupported(constraint_name(other)), k.location)),
             }
         }
-        column.not_null = nullable == Some(false);
+        if let Some(s) = &sequence {
+            // What serial stands for has no place.
+            if nullable == Some(true) {
+                let message = format!(
+                    "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{table}\"",
+                    c.colname
+                );
+                return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+            }
+            if column.default.is_some() && s.of != SequenceOf::Serial {
+                let places = c.constraints.iter().filter_map(|n| match &n.node {
+                    Some(Kind::Constraint(k)) => Some(k.location),
+                    _ => None,
+                });
+                return Err(both("default and identity", table, &c.colname, places.max().unwrap_or(-1)));
+            }
+        }
+        if generation.is_some() {
+            let last = c.constraints.iter().filter_map(|n| match &n.node {
+                Some(Kind::Constraint(k)) => Some(k.location),
+                _ => None,
+            });
+            let last = last.max().unwrap_or(here);
+            if column.default.is_some() || sequence.as_ref().is_some_and(|s| s.of == SequenceOf::Serial) {
+                return Err(both("default and generation expression", table, &c.colname, last));
+            }
+            if sequence.is_some() {
+                return Err(both("identity and generation expression", table, &c.colname, last));
+            }
+            // Its text is made when all columns are known.
+            column.generated = Some(Generated::Stored(String::new()));
+        }
+        self.new_generation_of = generation;
+        column.not_null = nullable == Some(false) || sequence.is_some();
+        self.new_sequence = sequence;
         Ok(column)
     }
 
@@ -555,6 +643,11 @@ impl<'a> Binder<'a> {
                         let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
                         return Err(error.hint("Use DROP INDEX to remove an index."));
                     }
+                    if let Some(Relation::Sequence(_)) = self.catalog.relations.get(name) {
+                        let message = format!("\"{}\" is not a table", name.name);
+                        let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
+                        return Err(error.hint("Use DROP SEQUENCE to remove a sequence."));
+                    }
                 }
                 Ok(Statement::DropTable { names, if_exists, cascade })
             }
@@ -566,6 +659,7 @@ impl<'a> Binder<'a> {
                 names.iter().filter_map(Dropped::there).try_for_each(|n| self.check_drop_index(n))?;
                 Ok(Statement::DropIndex { names, if_exists })
             }
+            ObjectType::ObjectSequence => self.drop_sequence(s),
             ObjectType::ObjectFunction => self.drop_function(s),
             ObjectType::ObjectType | ObjectType::ObjectDomain => self.drop_type(s),
             ObjectType::ObjectSchema => self.drop_schema(s),
@@ -577,7 +671,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The relations that DROP names, each once; `what` they are called.
-    fn dropped(&self, s: &'a tree::DropStmt, what: &str) -> SqlResult<Vec<Dropped>> {
+    pub(super) fn dropped(&self, s: &'a tree::DropStmt, what: &str) -> SqlResult<Vec<Dropped>> {
         let mut names: Vec<Dropped> = Vec::with_capacity(s.objects.len());
         for o in &s.objects {
             let (schema, name) = match kind(o)? {
@@ -610,7 +704,7 @@ impl<'a> Binder<'a> {
                 (None, _) => {
                     let message = format!("{what} \"{name}\" does not exist");
                     if !s.missing_ok {
-                        let is_table = what == "table";
+                        let is_table = matches!(what, "table" | "sequence");
                         let state =
                             if is_table { sqlstate::UNDEFINED_TABLE } else { sqlstate::UNDEFINED_OBJECT };
                         return Err(SqlError::new(state, message));
@@ -643,7 +737,6 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn truncate(&mut self, s: &'a tree::TruncateStmt) -> SqlResult<Statement> {
-        refuse(s.restart_seqs, "RESTART IDENTITY")?;
         let mut names: Vec<Name> = Vec::with_capacity(s.relations.len());
         for node in &s.relations {
             let Kind::RangeVar(v) = kind(node)? else { return Err(unexpected("TRUNCATE")) };
@@ -656,8 +749,14 @@ impl<'a> Binder<'a> {
                 names.push(name);
             }
         }
-        Ok(Statement::Truncate { names })
+        Ok(Statement::Truncate { names, restart: s.restart_seqs })
     }
+}
+
+/// A column whose values would come from two places.
+pub(super) fn both(what: &str, table: &str, column: &str, location: i32) -> SqlError {
+    let message = format!("both {what} specified for column \"{column}\" of table \"{table}\"");
+    at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location)
 }
 
 fn check_key_count(n: usize) -> SqlResult<()> {
@@ -713,8 +812,6 @@ fn constraint_name(c: ConstrType) -> &'static str {
     match c {
         ConstrType::ConstrForeign => "a FOREIGN KEY constraint",
         ConstrType::ConstrExclusion => "an EXCLUDE constraint",
-        ConstrType::ConstrIdentity => "GENERATED AS IDENTITY",
-        ConstrType::ConstrGenerated => "a generated column",
         ConstrType::ConstrAttrDeferrable | ConstrType::ConstrAttrDeferred => "a DEFERRABLE constraint",
         ConstrType::ConstrAttrNotEnforced => "NOT ENFORCED",
         ConstrType::ConstrNotnull => "NOT NULL as a table constraint",

@@ -11,13 +11,15 @@ use crate::bound::{
     walk_expr,
 };
 use crate::parse::tree::{self, Node, ResTarget, node::Node as Kind};
-use ondol_engine::{Catalog, ColumnDef, Table};
+use ondol_engine::name::PUBLIC;
+use ondol_engine::{Catalog, ColumnDef, Generated, Name, Table};
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::sync::Arc;
 
 /// A column's default, of the column's type; NULL if it has none.
 pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
-    let value = match default_text(column) {
+    let next = next_value_text(column);
+    let value = match next.as_deref().or(default_text(column)) {
         None => null(column.ty),
         Some(text) => bind_default(catalog, text, column).map_err(|mut e| {
             // Its place is in the default's text, not in the statement's.
@@ -26,6 +28,30 @@ pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
         })?,
     };
     Binder::new(catalog, "", &[]).in_declared(value, declared(column).id)
+}
+
+/// What an identity column takes its values from, as an expression: its sequence may get another name.
+fn next_value_text(column: &ColumnDef) -> Option<String> {
+    column.identity().map(|number| format!("nextval({number})"))
+}
+
+/// The call that takes the next value of a sequence, as the dictionary keeps it (engine/name/A5).
+pub fn next_value_of(catalog: &Catalog, sequence: &Name) -> String {
+    let named = match sequence.schema {
+        PUBLIC => ondol_types::name::quote(&sequence.name),
+        _ => catalog.qualified(sequence),
+    };
+    format!("nextval('{}')", named.replace('\'', "''"))
+}
+
+/// What is wrong with a value for a column that generates its own.
+fn generated_always(column: &ColumnDef, message: String) -> SqlError {
+    let name = &column.name;
+    let error = SqlError::new("428C9", message);
+    match column.computed() {
+        Some(_) => error.detail(format!("Column \"{name}\" is a generated column.")),
+        None => error.detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.")),
+    }
 }
 
 /// Binds the text of a default.
@@ -58,6 +84,24 @@ fn bare_values(s: &tree::SelectStmt) -> bool {
         && s.limit_offset.is_none()
         && s.locking_clause.is_empty()
         && s.with_clause.is_none()
+}
+
+/// What INSERT takes its rows from.
+fn source_of(s: &tree::InsertStmt) -> Option<&tree::SelectStmt> {
+    match &s.select_stmt.as_deref()?.node {
+        Some(Kind::SelectStmt(q)) => Some(q),
+        _ => None,
+    }
+}
+
+/// Whether all rows of VALUES have DEFAULT at that place.
+fn only_defaults(source: Option<&tree::SelectStmt>, n: usize) -> bool {
+    source.filter(|q| bare_values(q)).is_some_and(|q| {
+        q.values_lists.iter().all(|row| match &row.node {
+            Some(Kind::List(l)) => l.items.get(n).is_some_and(is_default),
+            _ => false,
+        })
+    })
 }
 
 /// The place of the first subquery in an expression.
@@ -109,12 +153,11 @@ impl<'a> Binder<'a> {
 
     /// The text of a default as the dictionary keeps it.
     pub(super) fn default_text(&self, value: &Node, column: &ColumnDef) -> SqlResult<String> {
-        self.kept_text(value, &|b, value| b.default_value(value, column).map(drop))
+        let text = self.kept_text(value, &|b, value| b.default_value(value, column).map(drop))?;
+        Ok(self.with_schemas_of_sequences(&text))
     }
 
     pub(super) fn insert(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
-        refuse(s.r#override() == tree::OverridingKind::OverridingUserValue, "OVERRIDING USER VALUE")?;
-        refuse(s.r#override() == tree::OverridingKind::OverridingSystemValue, "OVERRIDING SYSTEM VALUE")?;
         let (mut insert, with) = self.with_clause(s.with_clause.as_ref(), |b| b.insert_rows(s))?;
         insert.with = with;
         Ok(Statement::Insert(insert))
@@ -134,7 +177,7 @@ impl<'a> Binder<'a> {
         let (query, width) = match source {
             // DEFAULT VALUES: one row without columns.
             None => (one_row(Vec::new()), 0),
-            Some(q) if bare_values(q) => self.insert_values(&table, &targets, named, &s.cols, q)?,
+            Some(q) if bare_values(q) => self.insert_values(&table, &targets, named, s, q)?,
             Some(q) => {
                 let query = self.select(q)?;
                 let types: Vec<u32> = query.visible().map(|t| t.expr.at).collect();
@@ -147,10 +190,30 @@ impl<'a> Binder<'a> {
             }
         };
         let mut columns = Vec::with_capacity(table.def.columns.len());
+        let overriding = s.r#override();
         for (i, c) in table.def.columns.iter().enumerate() {
-            columns.push(match targets[..width].iter().position(|t| *t == i) {
-                Some(source) => InsertColumn::Source(source),
-                None => InsertColumn::Value(default_of(self.catalog, c)?),
+            let source = targets[..width].iter().position(|t| *t == i);
+            let source = source.filter(|n| c.generated.is_none() || !only_defaults(source_of(s), *n));
+            columns.push(match (source, &c.generated) {
+                (Some(_), Some(Generated::Identity { .. }))
+                    if overriding == tree::OverridingKind::OverridingUserValue =>
+                {
+                    InsertColumn::Value(default_of(self.catalog, c)?)
+                }
+                (Some(source), Some(Generated::Identity { always, .. }))
+                    if *always && overriding != tree::OverridingKind::OverridingSystemValue =>
+                {
+                    let _ = source;
+                    let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", c.name);
+                    return Err(generated_always(c, message).hint("Use OVERRIDING SYSTEM VALUE to override."));
+                }
+                (Some(_), Some(Generated::Stored(_))) => {
+                    let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", c.name);
+                    return Err(generated_always(c, message));
+                }
+                (Some(source), _) => InsertColumn::Source(source),
+                (None, Some(Generated::Stored(_))) => InsertColumn::Value(null(c.ty)),
+                (None, _) => InsertColumn::Value(default_of(self.catalog, c)?),
             });
         }
         let on_conflict = match s.on_conflict_clause.as_deref() {
@@ -207,9 +270,11 @@ impl<'a> Binder<'a> {
         table: &Arc<Table>,
         targets: &[usize],
         named: bool,
-        cols: &'a [Node],
+        s: &'a tree::InsertStmt,
         q: &'a tree::SelectStmt,
     ) -> SqlResult<(Query, usize)> {
+        let cols = &s.cols;
+        let overridden = s.r#override() == tree::OverridingKind::OverridingUserValue;
         let (rows, _) = self.nested(Clause::Values, |b| {
             let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(q.values_lists.len());
             for row in &q.values_lists {
@@ -223,9 +288,13 @@ impl<'a> Binder<'a> {
                 }
                 check_width(items.len(), targets, named, cols, items.get(targets.len()).map(node_place))?;
                 let mut exprs = Vec::with_capacity(items.len());
-                for (item, column) in items.iter().zip(targets) {
+                for (n, (item, column)) in items.iter().zip(targets).enumerate() {
                     let c = &table.def.columns[*column];
-                    exprs.push(if is_default(item) {
+                    let is_dropped = c.identity().is_some() && overridden && is_default(item);
+                    exprs.push(if is_dropped || c.generated.is_some() && only_defaults(Some(q), n) {
+                        // It is computed where the row is put together.
+                        null(c.ty)
+                    } else if is_default(item) {
                         default_of(b.catalog, c)?
                     } else {
                         let e = b.expr(item)?;
@@ -341,6 +410,11 @@ impl<'a> Binder<'a> {
         let value = self.assigned_value(t)?;
         if is_default(value) {
             return default_of(self.catalog, column);
+        }
+        if matches!(&column.generated, Some(Generated::Identity { always: true, .. } | Generated::Stored(_)))
+        {
+            let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+            return Err(generated_always(column, message));
         }
         let e = self.expr(value)?;
         self.assign(e, declared(column), &column.name)

@@ -10,9 +10,9 @@ use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntr
 use crate::catalog;
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
-use ondol_engine::Name;
 use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG};
-use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
+use ondol_engine::{Name, Relation};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::sync::Arc;
 
 type Columns = Vec<(String, Expr)>;
@@ -113,9 +113,16 @@ impl<'a> Binder<'a> {
             return Ok(found);
         }
         let found = self.relation_of(v);
-        if let Some(table) = found.and_then(|f| f.1.table()) {
+        if let Some(table) = found.as_ref().and_then(|f| f.1.table()) {
             let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok((Rel::Table(table.clone()), columns, Some(table.def.full_name())));
+        }
+        if let Some((name, Relation::Sequence(sequence))) = &found {
+            let columns =
+                [("last_value", TypeId::INT8), ("log_cnt", TypeId::INT8), ("is_called", TypeId::BOOL)];
+            let columns = columns.map(|(n, t)| (n.to_string(), Type::new(t))).to_vec();
+            let shown = v.relname.clone();
+            return Ok((Rel::Sequence(sequence.def.id, shown), columns, Some(name.clone())));
         }
         if let Some((name, columns)) = system_view(v) {
             let columns = columns.iter().map(|(n, t)| (n.to_string(), Type::new(*t))).collect();
@@ -194,6 +201,10 @@ impl<'a> Binder<'a> {
         }
         match self.relation_of(v).and_then(|f| f.1.table()) {
             Some(t) => Ok(t.clone()),
+            None if matches!(self.relation_of(v), Some((_, Relation::Sequence(_)))) => {
+                let message = format!("cannot change sequence \"{}\"", v.relname);
+                Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message))
+            }
             None if system_view(v).is_some() => {
                 let message = format!("cannot change system view \"{}\"", v.relname);
                 Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), v.location))

@@ -278,6 +278,10 @@ impl<'a> Binder<'a> {
                     Rel::Query(_) => {
                         return Err(SqlError::unsupported(format_args!("{name} of a subquery's tables")));
                     }
+                    Rel::Sequence(_, ref name) => {
+                        let message = format!("cannot lock rows in sequence \"{name}\"");
+                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+                    }
                     // As in PostgreSQL, what has no rows of its own is left alone.
                     Rel::With(_)
                     | Rel::Values(_)
@@ -304,7 +308,7 @@ impl<'a> Binder<'a> {
                 let message = format!("{name} cannot be applied to {what}");
                 Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), v.location))
             };
-            match query.rels[i].rel {
+            match &query.rels[i].rel {
                 Rel::Table(_) => {
                     if !rels.contains(&(i as u16)) {
                         rels.push(i as u16);
@@ -322,6 +326,10 @@ impl<'a> Binder<'a> {
                     return cannot("a function");
                 }
                 Rel::System(_) => return cannot("a system view"),
+                Rel::Sequence(_, name) => {
+                    let message = format!("cannot lock rows in sequence \"{name}\"");
+                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+                }
             }
         }
         Ok(rels)

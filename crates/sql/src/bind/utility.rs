@@ -70,9 +70,7 @@ impl<'a> Binder<'a> {
             Kind::DiscardStmt(s) => match s.target() {
                 DiscardMode::DiscardAll => Ok(Statement::Discard { all: true }),
                 DiscardMode::DiscardPlans => Ok(Statement::Discard { all: false }),
-                DiscardMode::DiscardSequences => {
-                    Ok(nothing("DISCARD SEQUENCES", accepted::TEMPORARY_DISCARD))
-                }
+                DiscardMode::DiscardSequences => Ok(Statement::DiscardSequences),
                 DiscardMode::DiscardTemp => Ok(nothing("DISCARD TEMP", accepted::TEMPORARY_DISCARD)),
                 DiscardMode::Undefined => Err(unexpected("DISCARD")),
             },

@@ -270,7 +270,7 @@ fn own_bytes(object: &Object) -> u64 {
     match object {
         Object::Table(t) => bytes(t),
         Object::Index(t, n) => index_bytes(t, *n),
-        Object::System(_) => 0,
+        Object::Sequence(_) | Object::System(_) => 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{FIRST_OID, describe, fixed, name, relation};
 pub use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, USER};
-use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Table};
+use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Sequence, Table};
 use ondol_types::func::FuncId;
 use ondol_types::objects::{ObjectKind, Objects};
 use ondol_types::{SqlResult, TypeId, Value, ValueRef};
@@ -59,6 +59,7 @@ pub enum Object {
     Table(Arc<Table>),
     /// An index, by its place among the table's.
     Index(Arc<Table>, usize),
+    Sequence(Arc<Sequence>),
     System(&'static super::Relation),
 }
 
@@ -67,12 +68,14 @@ impl Object {
         match self {
             Object::Table(t) => &t.def.name,
             Object::Index(t, n) => &t.def.indexes[*n].name,
+            Object::Sequence(s) => &s.def.name,
             Object::System(r) => r.name,
         }
     }
     pub fn schema(&self) -> u32 {
         match self {
             Object::Table(t) | Object::Index(t, _) => schema_oid(t.def.schema),
+            Object::Sequence(s) => schema_oid(s.def.schema),
             Object::System(r) => schema_number(r.schema),
         }
     }
@@ -145,13 +148,15 @@ impl<'a> Sight<'a> {
         };
         let own =
             self.tables().flat_map(move |t| std::iter::once(Object::Table(t.clone())).chain(indexes(t)));
-        own.chain(relation::all().iter().map(Object::System))
+        let sequences = self.catalog.sequences().map(|s| Object::Sequence(s.clone()));
+        own.chain(sequences).chain(relation::all().iter().map(Object::System))
     }
 
     pub fn oid(object: &Object) -> u32 {
         match object {
             Object::Table(t) => oid_of(t.def.id),
             Object::Index(t, n) => oid_of(t.def.indexes[*n].id),
+            Object::Sequence(s) => oid_of(s.def.id),
             Object::System(r) => r.oid,
         }
     }
@@ -171,6 +176,9 @@ impl<'a> Sight<'a> {
         let Some(number) = oid.checked_sub(FIRST_OID) else {
             return relation::all().iter().find(|r| r.oid == oid).map(Object::System);
         };
+        if let Some(s) = self.catalog.sequence_by_id(number) {
+            return Some(Object::Sequence(s.clone()));
+        }
         self.tables().find_map(|t| {
             if t.def.id == number {
                 return Some(Object::Table(t.clone()));
@@ -196,6 +204,9 @@ impl<'a> Sight<'a> {
         let relation = self.catalog.relations.get(&Name::new(schema, name))?;
         if let Some(t) = relation.table() {
             return Some(Object::Table(t.clone()));
+        }
+        if let Relation::Sequence(s) = relation {
+            return Some(Object::Sequence(s.clone()));
         }
         let Relation::Index { table } = relation else { return None };
         let t = self.catalog.table(table)?;

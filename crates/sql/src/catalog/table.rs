@@ -4,7 +4,7 @@ use super::fixed;
 use super::name::named;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{OWNER, Object, Sight};
-use ondol_engine::{ColumnDef, IndexKind, Table};
+use ondol_engine::{ColumnDef, Generated, IndexKind, Table};
 use ondol_types::catalog::node_tree;
 use ondol_types::{SqlResult, Type, TypeId, Value};
 use std::sync::Arc;
@@ -84,6 +84,16 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
                 identity: b'n',
             }
         }
+        Object::Sequence(_) => Class {
+            method: 0,
+            kind: b'S',
+            pages: 1,
+            tuples: 1.0,
+            has_index: false,
+            attributes: 3,
+            checks: 0,
+            identity: b'n',
+        },
         Object::System(r) => Class {
             method: if r.is_view { 0 } else { HEAP },
             kind: if r.is_view { b'v' } else { b'r' },
@@ -147,6 +157,9 @@ struct Attribute<'a> {
     number: usize,
     not_null: bool,
     has_default: bool,
+    /// GENERATED AS IDENTITY: ALWAYS or BY DEFAULT; and STORED.
+    identity: u8,
+    generated: u8,
 }
 
 fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
@@ -168,8 +181,8 @@ fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
         a.not_null,
         a.has_default,
         false,
-        Char(0),
-        Char(0),
+        Char(a.identity),
+        Char(a.generated),
         false,
         true,
         0,
@@ -218,16 +231,58 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
     match object {
         Object::Table(t) => (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| {
             let (ty, not_null, has_default) = (declared(c), c.not_null, c.default.is_some());
-            attribute(&Attribute { relation, name: &c.name, ty, number: n + 1, not_null, has_default }, each)
+            let (identity, generated) = match &c.generated {
+                None => (0, 0),
+                Some(Generated::Identity { always: true, .. }) => (b'a', 0),
+                Some(Generated::Identity { always: false, .. }) => (b'd', 0),
+                Some(Generated::Stored(_)) => (0, b's'),
+            };
+            let (name, number) = (&c.name, n + 1);
+            let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+            attribute(&a, each)
         }),
         Object::Index(t, n) => t.def.indexes[*n].columns.iter().enumerate().try_for_each(|(n, column)| {
             let c = &t.def.columns[column.column];
             let (ty, not_null, has_default) = (declared(c), false, false);
-            attribute(&Attribute { relation, name: &c.name, ty, number: n + 1, not_null, has_default }, each)
+            attribute(
+                &Attribute {
+                    relation,
+                    name: &c.name,
+                    ty,
+                    number: n + 1,
+                    not_null,
+                    has_default,
+                    identity: 0,
+                    generated: 0,
+                },
+                each,
+            )
         }),
+        Object::Sequence(_) => {
+            let columns =
+                [("last_value", TypeId::INT8), ("log_cnt", TypeId::INT8), ("is_called", TypeId::BOOL)];
+            columns.iter().enumerate().try_for_each(|(n, (name, ty))| {
+                let (ty, number, has_default) = (Type::new(*ty), n + 1, false);
+                let (not_null, identity, generated) = (true, 0, 0);
+                let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+                attribute(&a, each)
+            })
+        }
         Object::System(r) => r.columns.iter().enumerate().try_for_each(|(n, c)| {
             let (ty, not_null, has_default) = (Type::new(c.ty), c.not_null, false);
-            attribute(&Attribute { relation, name: c.name, ty, number: n + 1, not_null, has_default }, each)
+            attribute(
+                &Attribute {
+                    relation,
+                    name: c.name,
+                    ty,
+                    number: n + 1,
+                    not_null,
+                    has_default,
+                    identity: 0,
+                    generated: 0,
+                },
+                each,
+            )
         }),
     }
 }

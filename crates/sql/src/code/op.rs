@@ -216,6 +216,9 @@ opcodes! {
     /// dst := the numeric of so many decimals that is a number at `at`.
     61 ColPacked { dst: Out, at: At, null: NullAt, scale: Scale };
 
+    /// dst := func(args), of a function that the connection computes: it knows the sequences.
+    62 CallConnection { dst: Out, func: FuncId, args: Span };
+
     /// Starts a scan of all rows.
     64 ScanStart { cursor: Cur };
     /// Reads the next row that the statement sees; jumps when there is none.

@@ -8,7 +8,7 @@
 use super::op::Op;
 use crate::foreign::ForeignTable;
 use crate::plan::explain::Shown;
-use ondol_engine::{FunctionDef, Table, TableIndex};
+use ondol_engine::{FunctionDef, Generated, Table, TableIndex};
 use ondol_types::agg::AggId;
 use ondol_types::{Type, TypeId, Value};
 use std::sync::Arc;
@@ -22,6 +22,9 @@ pub struct CursorDef {
     pub index: Option<u16>,
     pub row_at: u32,
 }
+
+/// What the number of a sequence stands behind in the name of a view that shows the sequence.
+pub const SEQUENCE_VIEW: &str = "sequence ";
 
 /// A hash table of rows; the first `keys` columns are the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +255,13 @@ pub fn fingerprint(table: &Table) -> u64 {
         // INSERT's code has the default in it, and what a domain asks of its values.
         h.bytes(c.default.as_deref().unwrap_or_default().as_bytes());
         h.number(u64::from(c.default.is_some()) | u64::from(c.domain.is_some()) << 1);
+        match &c.generated {
+            None => {}
+            Some(Generated::Identity { always, sequence }) => {
+                h.number(u64::from(*sequence) << 8 | u64::from(*always) << 1 | 1)
+            }
+            Some(Generated::Stored(text)) => h.bytes(text.as_bytes()),
+        }
         // Of a numeric, its type does not tell.
         if let ondol_engine::Storage::Packed { scale } = l.storage {
             h.number(u64::from(scale) | 1 << 32)

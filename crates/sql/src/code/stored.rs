@@ -109,9 +109,15 @@ impl Program {
             })
     }
 
+    /// Whether it has numbers of sequences, which names may stand for no longer when it is read.
+    fn names_sequences(&self) -> bool {
+        let shows = |name: &String| name.starts_with(SEQUENCE_VIEW);
+        self.ops.iter().any(|op| matches!(op, Op::CallConnection { .. })) || self.names.iter().any(shows)
+    }
+
     /// The stored form; nothing of a program that can be stored only as the text that it is made of.
     pub fn encode(&self) -> Vec<u8> {
-        if self.names_user_types() {
+        if self.names_user_types() || self.names_sequences() {
             return Vec::new();
         }
         let mut o = MAGIC.to_vec();

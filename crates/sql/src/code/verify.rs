@@ -127,7 +127,7 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             width("arguments", def.args.len(), 2)?;
             width("state", state.0.count as usize, 5)
         }
-        Op::Call { func, args, .. } => {
+        Op::Call { func, args, .. } | Op::CallConnection { func, args, .. } => {
             let def = ondol_types::func::find(func).ok_or("no such function")?;
             let n = args.count as usize;
             if def.takes(n) { Ok(()) } else { Err(format!("{n} arguments for {}", def.name)) }

@@ -232,6 +232,11 @@ pub(super) fn exec(
                 p.settle()
             }
         }
+        Op::CallConnection { dst, func, args } => {
+            let v =
+                with_values(row!(args), &f.memory, |v| super::functions::of_connection(func, v, connection))?;
+            set!(dst, f.put_owned(&v)?);
+        }
         Op::Cast { dst, a, how } => {
             let d = reg!(a);
             if d.is_null() {

@@ -9,12 +9,53 @@ use super::rows::{RowView, Sink};
 use super::store::List;
 use crate::code::Program;
 use crate::code::operand::{Fun, Mat, Span};
+use crate::code::program::SEQUENCE_VIEW;
+use ondol_engine::sequence::Which;
 use ondol_engine::{Connection, Returns};
-use ondol_types::func::Volatility;
-use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use ondol_types::func::{FuncId, Volatility, id};
+use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 
 /// How deep registered queries may call each other.
 const MAX_DEPTH: u32 = 64;
+
+/// What a function gives that the connection computes. All are strict.
+pub(super) fn of_connection(
+    func: FuncId,
+    args: &[ValueRef<'_>],
+    connection: &mut Connection,
+) -> SqlResult<Value> {
+    if args.iter().any(|a| a.is_null()) {
+        return Ok(Value::Null);
+    }
+    let which = match args.first() {
+        Some(ValueRef::Text(name)) => Which::Named(name),
+        Some(ValueRef::Int4(number)) => Which::Number(*number as u32),
+        // regclass
+        Some(ValueRef::Opaque(_, bytes)) => {
+            let oid = bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+            Which::Number(oid.wrapping_sub(crate::catalog::FIRST_OID))
+        }
+        _ => Which::Number(0),
+    };
+    // By whatever way the sequence is meant.
+    let func = ondol_types::func::sequence::by_number(func).unwrap_or(func);
+    match (func, args) {
+        (id::NEXTVAL_OF, [_]) => connection.next_value(which).map(Value::Int8),
+        (id::CURRVAL_OF, [_]) => connection.current_value(which).map(Value::Int8),
+        (id::LASTVAL, []) => connection.last_value().map(Value::Int8),
+        (id::SETVAL_OF, [_, ValueRef::Int8(value)]) => {
+            connection.set_value(which, *value, true).map(Value::Int8)
+        }
+        (id::SETVAL_CALLED_OF, [_, ValueRef::Int8(value), ValueRef::Bool(is_given)]) => {
+            connection.set_value(which, *value, *is_given).map(Value::Int8)
+        }
+        (id::PG_GET_SERIAL_SEQUENCE, [ValueRef::Text(table), ValueRef::Text(column)]) => {
+            let found = connection.serial_sequence(table, column)?;
+            Ok(found.map_or(Value::Null, Value::Text))
+        }
+        _ => Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a function of sequences without its arguments")),
+    }
+}
 
 fn put(list: &mut List, values: &[ValueRef<'_>], allow: &mut Allowance) -> SqlResult<()> {
     if values.len() != list.store.width {
@@ -37,6 +78,10 @@ pub(super) fn system_rows(
     allow: &mut Allowance,
 ) -> SqlResult<()> {
     list.clear();
+    if let Some(id) = view.strip_prefix(SEQUENCE_VIEW).and_then(|id| id.parse().ok()) {
+        let (value, ahead, is_given) = connection.show_sequence(id)?;
+        return put(list, &[ValueRef::Int8(value), ValueRef::Int8(ahead), ValueRef::Bool(is_given)], allow);
+    }
     world.env.host.system_rows(view, key, connection, &mut |values| put(list, values, allow))
 }
 

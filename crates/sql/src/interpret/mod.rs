@@ -171,6 +171,10 @@ fn ended(
         return Err(e);
     }
     let token = connection.end_statement()?;
+    if !program.columns.is_empty() {
+        // What it has shown may be values of sequences (engine/sequence/S3).
+        connection.cover()?
+    }
     Ok(outcome(frame, program, token))
 }
 

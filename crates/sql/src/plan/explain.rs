@@ -425,6 +425,7 @@ impl<'a> Show<'_, 'a> {
                 (out.kind, out.over) = ("Foreign Scan".into(), named(&table.name(), alias));
                 out.scans_all = true;
             }
+            Source::Sequence(_, name) => (out.kind, out.over) = ("Seq Scan".into(), named(name, alias)),
             Source::System(name) => (out.kind, out.over) = ("System View Scan".into(), named(name, alias)),
             Source::Series { .. } => {
                 (out.kind, out.over) = ("Function Scan".into(), named("generate_series", alias));

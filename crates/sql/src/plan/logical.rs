@@ -210,6 +210,8 @@ pub enum Source {
     Foreign(Arc<dyn ForeignTable>),
     /// A view of the system's state, by name.
     System(&'static str),
+    /// A sequence, by its number and name.
+    Sequence(u32, String),
     /// generate_series; see [`bound::Rel::Series`].
     Series {
         start: Expr,
@@ -228,6 +230,7 @@ impl std::fmt::Debug for Source {
             Source::Function { function, args } => write!(f, "{}({args:?})", function.name),
             Source::Foreign(t) => write!(f, "{}", t.name()),
             Source::System(n) => write!(f, "{n}"),
+            Source::Sequence(_, n) => write!(f, "{n}"),
             Source::Series { start, stop, step, by } => {
                 write!(f, "Series({start:?}, {stop:?}, {step:?}, {by:?})")
             }
@@ -362,7 +365,7 @@ impl Logical {
         match self {
             Logical::Nothing | Logical::With { .. } => {}
             Logical::Scan { source, .. } => match source {
-                Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
+                Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
                 Source::Values(rows) => rows.iter_mut().flatten().for_each(f),
                 Source::With { outer, .. } => outer.iter_mut().for_each(f),
                 Source::Function { args, .. } => args.iter_mut().for_each(f),
@@ -423,7 +426,7 @@ impl Logical {
         match self {
             Logical::Nothing | Logical::With { .. } => {}
             Logical::Scan { source, .. } => match source {
-                Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
+                Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
                 Source::Values(rows) => rows.iter().flatten().for_each(f),
                 Source::With { outer, .. } => outer.iter().for_each(f),
                 Source::Function { args, .. } => args.iter().for_each(f),

@@ -433,6 +433,7 @@ impl<'b> Lower<'b, '_> {
             }
             Rel::Foreign(t) => Source::Foreign(t.clone()),
             Rel::System(name) => Source::System(name),
+            Rel::Sequence(id, name) => Source::Sequence(*id, name.clone()),
             Rel::Places { .. } => return Err(internal("places in FROM")),
             Rel::Series { start, stop, step, by } => Source::Series {
                 start: self.expr(start)?,

@@ -268,7 +268,7 @@ impl<'a> Node<'a> {
             Operator::Nothing | Operator::With { .. } => {}
             Operator::Scan { source, access, recheck, .. } => {
                 match source {
-                    Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
+                    Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
                     Source::Values(rows) => rows.iter().flatten().for_each(&mut *f),
                     Source::With { outer, .. } => outer.iter().for_each(&mut *f),
                     Source::Function { args, .. } => args.iter().for_each(&mut *f),

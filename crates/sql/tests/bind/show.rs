@@ -144,6 +144,7 @@ impl<'q> Shower<'q> {
             Rel::Function { function, args } => format!("function {}({})", function.name, self.list(args)),
             Rel::Foreign(t) => format!("foreign {}", t.name()),
             Rel::System(name) => format!("system {name}"),
+            Rel::Sequence(_, name) => format!("sequence {name}"),
             Rel::Places { values, stop } => {
                 format!("places {} up to {}", self.list(values), self.expr(stop))
             }
@@ -317,7 +318,7 @@ impl<'q> Shower<'q> {
                 out.extend(self.statement(statement, scratch));
                 out
             }
-            Statement::CreateTable { name, columns, constraints, checks, if_not_exists } => {
+            Statement::CreateTable { name, columns, constraints, checks, if_not_exists, .. } => {
                 let mut out = vec![format!("create table {} if_not_exists={if_not_exists}", named(name))];
                 for c in columns {
                     let not_null = if c.not_null { " not null" } else { "" };

@@ -61,6 +61,7 @@ pub mod integer;
 pub mod operator;
 pub mod pattern;
 pub mod regex;
+pub mod sequence;
 pub mod series;
 pub mod session;
 pub mod system;
@@ -82,6 +83,7 @@ pub mod id {
     pub use super::integer::id::*;
     pub use super::pattern::id::*;
     pub use super::regex::id::*;
+    pub use super::sequence::id::*;
     pub use super::series::id::*;
     pub use super::session::id::*;
     pub use super::system::id::*;
@@ -312,6 +314,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     text::DEFS,
     pattern::DEFS,
     regex::DEFS,
+    sequence::DEFS,
     series::DEFS,
     bytea::DEFS,
     datetime::DEFS,

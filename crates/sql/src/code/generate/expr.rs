@@ -384,7 +384,10 @@ impl<'a> Gen<'a> {
             }
         }
         let args = self.span(args.iter())?;
-        self.op(Op::Call { dst: out, func, args });
+        self.op(match ondol_types::func::sequence::is_connections(func) {
+            true => Op::CallConnection { dst: out, func, args },
+            false => Op::Call { dst: out, func, args },
+        });
         Ok(())
     }
 

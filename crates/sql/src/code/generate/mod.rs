@@ -530,6 +530,7 @@ fn takes_memory(op: &Op) -> bool {
     matches!(
         op,
         Op::Call { .. }
+            | Op::CallConnection { .. }
             | Op::Cast { .. }
             | Op::ColText { .. }
             | Op::ColBytea { .. }

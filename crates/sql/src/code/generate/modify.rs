@@ -12,6 +12,7 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, internal};
+use crate::bound::{COMPUTED, computed_first};
 use crate::code::program::CursorDef;
 use crate::plan::logical::{ConflictUpdate, Expr, NewColumn, OnConflict};
 use crate::plan::physical::{Access, KeyValue, Operator, Root};
@@ -47,9 +48,15 @@ impl<'a> Gen<'a> {
                 }
                 first
             };
+            let (computed, held) = computed_first(checks);
             if !checks.is_empty() {
                 g.put(*rel, Source::Registers { first })?;
-                g.checks(checks, tab, *rel, width)?;
+            }
+            for (column, value) in computed {
+                g.expr_into(value, first + (column & !COMPUTED))?;
+            }
+            if !held.is_empty() {
+                g.checks(held, tab, *rel, width)?;
             }
             let values = Span::new(first, width);
             let mut row = first;
@@ -116,27 +123,60 @@ impl<'a> Gen<'a> {
     ) -> SqlResult<()> {
         let filter: Vec<&'a Expr> = update.filter.iter().collect();
         self.all_or(&filter, next)?;
-        let values = self.span(update.assign.iter().map(|(_, e)| e))?;
-        if !update.checks.is_empty() {
-            let changed = update.assign.iter().enumerate().map(|(n, (c, _))| (*c, values.first + n as u16));
-            let columns = changed.collect();
+        let (values, changed) = self.new_values(&update.assign, &update.checks, cursor, rel)?;
+        let (_, held) = computed_first(&update.checks);
+        if !held.is_empty() {
             let tab = Tab(self.table(table));
-            self.put(rel, Source::Changed { cursor: cursor.0, columns })?;
-            self.checks(&update.checks, tab, rel, table.def.columns.len())?;
+            self.put(rel, Source::Changed { cursor: cursor.0, columns: changed.clone() })?;
+            self.checks(held, tab, rel, table.def.columns.len())?;
             self.put(rel, Source::Table { cursor: cursor.0 })?;
         }
         if let Some(row) = row {
             let used: Vec<u16> = self.place(rel)?.used.iter().copied().collect();
             for c in used {
-                match update.assign.iter().position(|(a, _)| *a == c) {
-                    Some(n) => self.op(Op::Move { dst: Out(row + c), a: Reg(values.first + n as u16) }),
+                match changed.iter().find(|(a, _)| *a == c) {
+                    Some((_, r)) => self.op(Op::Move { dst: Out(row + c), a: Reg(*r) }),
                     None => self.column(rel, c, row + c)?,
                 }
             }
         }
-        let columns = self.list(update.assign.iter().map(|(c, _)| *c).collect());
+        let columns = self.list(changed.iter().map(|(c, _)| *c).collect());
         self.op(Op::Update { cursor, values, columns });
         Ok(())
+    }
+
+    /// The values that columns of a row get: what is assigned, and then what is computed of the row as it
+    /// becomes. Gives the registers, together and with the columns.
+    fn new_values(
+        &mut self,
+        assign: &'a [(u16, Expr)],
+        checks: &'a [(u16, Expr)],
+        cursor: Cur,
+        rel: u16,
+    ) -> SqlResult<(Span, Vec<(u16, u16)>)> {
+        let (computed, _) = computed_first(checks);
+        if computed.is_empty() {
+            let values = self.span(assign.iter().map(|(_, e)| e))?;
+            return Ok((values, placed(assign, values.first)));
+        }
+        let is_assigned = |c: &u16| assign.iter().any(|(a, _)| a == c);
+        let more = computed.iter().map(|(c, _)| c & !COMPUTED).filter(|c| !is_assigned(c));
+        let more: Vec<u16> = more.collect();
+        let values = Span::new(self.registers(assign.len() + more.len()), assign.len() + more.len());
+        let mut changed = placed(assign, values.first);
+        for ((_, e), (_, r)) in assign.iter().zip(&changed) {
+            self.expr_into(e, *r)?;
+        }
+        let assigned = changed.clone();
+        changed.extend(more.iter().enumerate().map(|(n, c)| (*c, values.first + (assign.len() + n) as u16)));
+        self.put(rel, Source::Changed { cursor: cursor.0, columns: assigned })?;
+        for (c, e) in computed {
+            let target = changed.iter().find(|(a, _)| *a == c & !COMPUTED);
+            let (_, r) = target.ok_or_else(|| internal("a generated column without a place"))?;
+            self.expr_into(e, *r)?;
+        }
+        self.put(rel, Source::Table { cursor: cursor.0 })?;
+        Ok((values, changed))
     }
 
     /// Holds a new row, which `rel` is by now, to checks of its table. What is told of a row that one is
@@ -208,14 +248,13 @@ impl<'a> Gen<'a> {
                 g.tally_row(*number);
                 return Ok(());
             };
-            let values = g.span(assign.iter().map(|(_, e)| e))?;
-            let columns = g.list(assign.iter().map(|(c, _)| *c).collect());
-            let changed: Vec<(u16, u16)> =
-                assign.iter().enumerate().map(|(n, (c, _))| (*c, values.first + n as u16)).collect();
-            if !checks.is_empty() {
+            let (values, changed) = g.new_values(assign, checks, cursor, *rel)?;
+            let columns = g.list(changed.iter().map(|(c, _)| *c).collect());
+            let (_, held) = computed_first(checks);
+            if !held.is_empty() {
                 let tab = Tab(g.table(&table.0));
                 g.put(*rel, Source::Changed { cursor: cursor.0, columns: changed.clone() })?;
-                g.checks(checks, tab, *rel, table.0.def.columns.len())?;
+                g.checks(held, tab, *rel, table.0.def.columns.len())?;
                 g.put(*rel, Source::Table { cursor: cursor.0 })?;
             }
             g.op(Op::Update { cursor, values, columns });
@@ -229,6 +268,11 @@ impl<'a> Gen<'a> {
             Ok(())
         })
     }
+}
+
+/// The columns that are assigned, with the registers of their values, from the first one on.
+fn placed(assign: &[(u16, Expr)], first: u16) -> Vec<(u16, u16)> {
+    assign.iter().enumerate().map(|(n, (c, _))| (*c, first + n as u16)).collect()
 }
 
 /// The code of an UPDATE that sets columns of a fixed width, on which no index's key depends, of the one row

@@ -76,6 +76,13 @@ impl<'a> Gen<'a> {
                 let step = |to| Op::ForeignNext { from, row: State(Span::new(first, width)), to };
                 self.rows(rel, step, Source::Registers { first }, node, consume)
             }
+            logical::Source::Sequence(id, _) => {
+                let width = self.width(rel);
+                let mat = self.mat(width);
+                let view = self.name(&format!("{}{id}", crate::code::program::SEQUENCE_VIEW));
+                self.op(Op::SystemRows { mat, view });
+                self.mat_rows(rel, mat, width, node, consume)
+            }
             logical::Source::System(name) => {
                 let width = self.width(rel);
                 let mat = self.mat(width);
