@@ -17,6 +17,7 @@ use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
 use ondol_types::catalog::registered;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
 use params::{count_mismatch, fit, with_refs};
@@ -76,11 +77,13 @@ const BLOCK_KB: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Quick {
     synchronous: bool,
+    /// How values are read and shown.
+    pub styles: Styles,
     pub timeout: Option<Duration>,
     /// A statement outside a transaction needs one of its own: the default level or mode is not the usual
     /// one.
     pub own_transaction: bool,
-    /// Neither that nor a timeout, nor anything held to wait for (held/H2).
+    /// Neither that nor a timeout, nor anything held to wait for (held/H2); and values look as usual.
     pub is_plain: bool,
     /// The same, and names are looked up by the usual path, which a prepared statement's own plan is made by.
     pub is_plain_text: bool,
@@ -98,6 +101,7 @@ impl Quick {
             || settings.is_on("default_transaction_read_only");
         Quick {
             synchronous: settings.get("synchronous_commit") != "off",
+            styles: settings.styles(),
             timeout,
             own_transaction,
             is_plain: timeout.is_none() && !own_transaction,
@@ -557,7 +561,8 @@ impl Session {
     /// held/H2: calls take the long way while there is something to wait for.
     pub(crate) fn look_for_held(&mut self) {
         let q = &mut self.quick;
-        q.is_plain = q.timeout.is_none() && !q.own_transaction && !self.connection.must_rest();
+        q.is_plain =
+            q.timeout.is_none() && !q.own_transaction && q.styles.is_usual() && !self.connection.must_rest();
         q.is_plain_text = q.is_plain && self.plans.has_usual_path()
     }
 

@@ -11,6 +11,7 @@ use ondol_sql::copy::{CopyBuffer, CopyWriter};
 #[cfg(feature = "scan")]
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::RowView;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::fs::File;
 use std::io::Write;
@@ -181,7 +182,8 @@ impl Session {
     ) -> SqlResult<(u64, Option<Token>)> {
         let failed =
             |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
-        let mut text = Text::new(plan, options, self.connection.charge(), ROOM);
+        let styles = self.quick.styles;
+        let mut text = Text::new(plan, (options, styles), self.connection.charge(), ROOM);
         text.header(plan);
         #[cfg(feature = "scan")]
         let workers = self.workers_for_rows(plan);
@@ -195,7 +197,7 @@ impl Session {
                 self.part_of(plan, workers),
                 &[],
                 &mut Nowhere,
-                move |_| Text::new(&of, &options, charge.another(), 0),
+                move |_| Text::new(&of, (&options, styles), charge.another(), 0),
                 |text, read, hand| {
                     let gathered = read(&mut |row: &RowView<'_>| {
                         text.row(row)?;
@@ -246,9 +248,9 @@ struct Piece {
 
 impl Text {
     /// `charge` is empty.
-    fn new(plan: &Plan, options: &CopyOptions, charge: Charge, free: usize) -> Text {
+    fn new(plan: &Plan, (options, styles): (&CopyOptions, Styles), charge: Charge, free: usize) -> Text {
         Text {
-            writer: CopyWriter::new(options, plan.columns.len()),
+            writer: CopyWriter::new(options, plan.columns.len()).in_styles(styles),
             types: plan.columns.iter().map(|c| c.ty).collect(),
             lines: CopyBuffer::new(ROOM),
             charge,

@@ -70,13 +70,13 @@ fn round_float(f: f64, name: &str, bits: u32) -> SqlResult<i64> {
 }
 
 /// The value as the type's text, without padding; a boolean in full, which is how casts write it.
-fn to_text(v: &Value) -> String {
+fn to_text(v: &Value, ctx: &Context<'_>) -> String {
     if let Value::Bool(b) = v {
         return b.to_string();
     }
     let mut scratch = Vec::new();
     let mut out = String::new();
-    text::output(v.as_ref(&mut scratch), Type::TEXT, &mut out);
+    text::styled(v.as_ref(&mut scratch), Type::TEXT, &ctx.styles, &mut out);
     out
 }
 
@@ -100,7 +100,7 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
         }
         (Value::Text(s), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Value::Text(s),
         (Value::Text(s), t) => text::input(&s, Type::new(t), ctx)?,
-        (v, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => Value::Text(to_text(&v)),
+        (v, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => Value::Text(to_text(&v, ctx)),
 
         (Value::Bool(b), TypeId::INT4) => Value::Int4(i32::from(b)),
         (Value::Int4(i), TypeId::BOOL) => Value::Bool(i != 0),
@@ -152,7 +152,9 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
             return (c.run)(v.as_ref(&mut Vec::new()), to, ctx);
         }
         // Through text, as all casts from and to strings.
-        (v, t) if t == TypeId::NAME || from == TypeId::NAME => text::input(&to_text(&v), Type::new(t), ctx)?,
+        (v, t) if t == TypeId::NAME || from == TypeId::NAME => {
+            text::input(&to_text(&v, ctx), Type::new(t), ctx)?
+        }
         (v, _) => {
             return Err(match cast_context(from, to.id) {
                 None => SqlError::new(

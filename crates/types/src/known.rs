@@ -178,6 +178,11 @@ pub fn is_time_zone(name: &str) -> bool {
     ZONES.lines().any(same) || ABBREVIATIONS.lines().any(same)
 }
 
+/// Whether PostgreSQL has a time zone of this name, in any case.
+pub fn is_zone(name: &str) -> bool {
+    ZONES.lines().any(|l| l.eq_ignore_ascii_case(name))
+}
+
 /// What PostgreSQL has and this database has not, for documentation. Types of rows and of arrays are left
 /// out: each is there with its relation or the type of its items.
 pub fn absent() -> [(&'static str, Vec<&'static str>); 2] {

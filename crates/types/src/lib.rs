@@ -24,6 +24,7 @@ pub mod numeric;
 pub mod objects;
 mod regex;
 pub mod resolve;
+pub mod style;
 pub mod text;
 pub mod ty;
 pub mod user;

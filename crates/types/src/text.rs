@@ -14,6 +14,7 @@
 //! Sources: PostgreSQL 15's documentation, chapter 8, and its answers.
 
 use crate::func::Context;
+use crate::style::Styles;
 use crate::ty::Class;
 use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, cast, datetime, sqlstate};
 use std::fmt::Write as _;
@@ -140,6 +141,70 @@ pub fn output(v: ValueRef<'_>, ty: Type, out: &mut impl Out) {
                 (form.output)(ty, b, &mut text)
             }
             out.text(&text)
+        }
+    }
+}
+
+/// Appends the value as text in a session's styles; nothing for NULL.
+pub fn styled(v: ValueRef<'_>, ty: Type, styles: &Styles, out: &mut impl Out) {
+    if styles.is_usual() {
+        return output(v, ty, out);
+    }
+    match v {
+        ValueRef::Float8(f) => write_float(f, 15, styles, out, write_f64),
+        ValueRef::Bytea(b) if styles.escape_bytes => write_escaped(b, out),
+        ValueRef::Date(d) => datetime::write_styled_date(d, styles, out),
+        ValueRef::Timestamp(t) => datetime::write_styled_timestamp(t, None, styles, out),
+        ValueRef::Timestamptz(t) => datetime::write_styled_timestamp(t, Some(styles.zone), styles, out),
+        ValueRef::Opaque(ty, b) => {
+            let mut text = String::new();
+            match ty {
+                TypeId::INTERVAL => crate::catalog::interval::write_styled(b, styles, &mut text),
+                TypeId::FLOAT4 => crate::catalog::real::write_styled(b, styles, &mut text),
+                ty if ty.is_array() => crate::array::write_styled(ty, b, styles, &mut text),
+                ty => output(ValueRef::Opaque(ty, b), Type::new(ty), &mut text),
+            }
+            out.text(&text)
+        }
+        v => output(v, ty, out),
+    }
+}
+
+/// Whether the text of a type's values depends on the session's styles.
+pub fn is_styled(ty: TypeId) -> bool {
+    matches!(
+        ty.element().unwrap_or(ty),
+        TypeId::FLOAT4
+            | TypeId::FLOAT8
+            | TypeId::BYTEA
+            | TypeId::DATE
+            | TypeId::TIMESTAMP
+            | TypeId::TIMESTAMPTZ
+            | TypeId::INTERVAL
+    )
+}
+
+/// A float of a type with so many digits, or with as many as it needs.
+pub(crate) fn write_float<O: Out>(
+    f: f64,
+    digits: i32,
+    styles: &Styles,
+    out: &mut O,
+    shortest: impl FnOnce(f64, &mut O),
+) {
+    match styles.float_digits > 0 || !f.is_finite() {
+        true => shortest(f, out),
+        false => write_general(f, (digits + i32::from(styles.float_digits)).max(1) as usize, out),
+    }
+}
+
+/// Appends bytes as characters; those that are none of ASCII's that can be printed, in octal.
+fn write_escaped(bytes: &[u8], out: &mut impl Out) {
+    for b in bytes {
+        match b {
+            b'\\' => out.ascii(b"\\\\"),
+            0x20..=0x7e => out.ascii(&[*b]),
+            b => out.ascii(&[b'\\', b'0' + (b >> 6), b'0' + (b >> 3 & 7), b'0' + (b & 7)]),
         }
     }
 }

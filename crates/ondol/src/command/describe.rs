@@ -253,8 +253,7 @@ fn help(r: &mut Runner) -> Done {
 
 /// A table of texts under a title.
 fn show(r: &mut Runner, title: Option<&str>, names: &[&str], rows: &[Vec<String>], footer: bool) -> Done {
-    let columns: Arc<[Column]> =
-        names.iter().map(|n| Column { name: n.to_string(), ty: Type::new(TypeId::TEXT) }).collect();
+    let columns: Arc<[Column]> = names.iter().map(|n| Column::new(*n, Type::new(TypeId::TEXT))).collect();
     let mut all = Rows::of(columns);
     for row in rows {
         let values: Vec<ValueRef<'_>> = row.iter().map(|s| ValueRef::Text(s)).collect();

@@ -363,7 +363,7 @@ mod tests {
     use ondol::Type;
 
     fn print(format: Format, expanded: bool, rows: &[[ValueRef<'_>; 3]]) -> String {
-        let column = |name: &str, id| Column { name: name.into(), ty: Type::new(id) };
+        let column = |name: &str, id| Column::new(name, Type::new(id));
         let columns: Arc<[Column]> = Arc::new([
             column("id", TypeId::INT4),
             column("the name", TypeId::TEXT),

@@ -4,7 +4,7 @@ use crate::session::facts::Facts;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::prepared::Prepared;
-use crate::session::rows::{Row, Rows};
+use crate::session::rows::{Row, Rows, styled};
 use crate::session::runtime::{UNTIMED, context_for};
 use crate::session::{Called, QueryId, Session};
 use ondol_engine::{STALE, Token};
@@ -183,7 +183,9 @@ impl Session {
         let before = batch.outcomes.len();
         batch.room(before + calls.len());
         let rows = &mut batch.rows[before..before + calls.len()];
-        rows.iter_mut().for_each(|r| r.reset(&plan.columns));
+        let mut own = None;
+        let columns = styled(&plan.columns, self.quick.styles, &mut own);
+        rows.iter_mut().for_each(|r| r.reset(columns));
         if calls.len() == 1 || self.quick.own_transaction && !self.in_transaction() {
             for (call, rows) in calls.iter().zip(rows) {
                 let outcome = self.call_plan(plan, call, rows.sink()).map(|c| Outcome {
@@ -202,7 +204,8 @@ impl Session {
         self.prepare_host(plan);
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref());
+        let styles = self.quick.styles;
+        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref(), styles);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,

@@ -12,7 +12,7 @@ use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
 use crate::session::planned::{STALE_LIMIT, Telling, churning, is_stale, transaction_failed};
 use crate::session::prepared::Prepared;
-use crate::session::rows::{Column, Row, Rows};
+use crate::session::rows::{Column, Row, Rows, styled};
 use crate::session::runtime::{UNTIMED, context_for};
 use crate::session::{params, with_refs};
 use ondol_engine::{Charge, Connection, Portal, Token, portal};
@@ -279,7 +279,7 @@ impl Session {
     /// Fetches up to `most` rows, which replace those in `rows`. How many there were: fewer than `most` at
     /// the end of the result. After an error the transaction has failed, and the cursor gives nothing more.
     pub fn fetch(&mut self, cursor: &mut Cursor, most: usize, rows: &mut Rows) -> SqlResult<usize> {
-        rows.reset(cursor.shared_columns());
+        rows.reset(styled(cursor.shared_columns(), self.quick.styles, &mut None));
         let sink: &mut RowBuffer = rows.sink();
         self.timed(|s| s.pull(cursor, most as u64, sink)).map(|n| n as usize)
     }
@@ -294,7 +294,7 @@ impl Session {
         out: &mut dyn Output,
     ) -> SqlResult<u64> {
         self.timed(|s| {
-            let columns = cursor.shared_columns().clone();
+            let columns = styled(cursor.shared_columns(), s.quick.styles, &mut None).clone();
             let mut sink = Telling::new(&columns, out);
             let rows = s.pull(cursor, most.unwrap_or(u64::MAX), &mut sink)?;
             if !columns.is_empty() || cursor.plan.program.tag == Tag::Select {
@@ -344,7 +344,8 @@ impl Session {
         self.prepare_host(plan);
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref());
+        let styles = self.quick.styles;
+        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref(), styles);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,

@@ -409,10 +409,11 @@ impl Session {
                     }
                     let (database, now_us) =
                         (self.database.name.to_string(), self.connection.transaction_time_us());
+                    let styles = self.quick.styles;
                     Origin::Converted(
                         *n,
                         Arc::new(move |v| {
-                            let ctx = crate::session::runtime::context_at(&database, now_us);
+                            let ctx = crate::session::runtime::context_at(&database, now_us, styles);
                             ondol_types::cast::cast(v, from, to, false, &ctx)
                         }),
                     )

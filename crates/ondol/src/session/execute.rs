@@ -380,7 +380,7 @@ impl Session {
         let mut kept = ready.params().to_vec();
         // What a domain is made of does not tell the domain.
         kept.iter_mut().zip(types).filter(|(_, t)| t.is_user()).for_each(|(k, t)| *k = *t);
-        let named = Named { text: statement.into(), types: kept };
+        let named = Named { text: statement.into(), styles: self.quick.styles.of_reading(), types: kept };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())
     }
@@ -417,7 +417,7 @@ impl Session {
                 )));
             }
             // Places in the prepared text mean nothing in the text of EXECUTE.
-            let ready = self.ready(&named.text, &named.types).map_err(|mut e| {
+            let ready = self.ready_in(&named.text, &named.types, named.styles).map_err(|mut e| {
                 e.0.position = None;
                 e
             })?;
@@ -585,13 +585,13 @@ impl Session {
     }
 
     /// The one statement of a text that was prepared.
-    fn bind_one(&self, text: &str, types: &[TypeId]) -> SqlResult<Bound> {
+    fn bind_one(&self, named: &Named) -> SqlResult<Bound> {
         let (catalog, listed) = (self.connection.catalog(), self.settings.search_path());
         let path = self.path(&catalog);
-        match parse::parse(text)?.first() {
+        match parse::parse(&named.text)?.first() {
             Some(raw) => {
-                let binder = bind::Binder::new(&catalog, text, types).with_path(&path, listed);
-                binder.with_foreign(&crate::session::foreign::Files).bind(raw)
+                let binder = bind::Binder::new(&catalog, &named.text, &named.types).with_path(&path, listed);
+                binder.with_foreign(&crate::session::foreign::Files).in_styles(named.styles).bind(raw)
             }
             None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
         }
@@ -619,7 +619,7 @@ impl Session {
                 let values = self.evaluate(args, bound.catalog_version)?;
                 let catalog = self.connection.catalog();
                 let bound = match self.plans.prepared.get(name).cloned() {
-                    Some(named) => self.bind_one(&named.text, &named.types)?,
+                    Some(named) => self.bind_one(&named)?,
                     None => bind::bind_function(&*self.choose_function(name, args)?, &catalog)?,
                 };
                 (self.explained_plan(&bound, options)?, values)

@@ -13,6 +13,7 @@ use crate::session::cursor::{Cursor, KeptRows, cannot_be_run};
 use crate::session::output::Output;
 use crate::session::plan::Plan;
 use crate::session::planned::Telling;
+use crate::session::rows::styled;
 use ondol_sql::bound::{Bound, Declare, Fetch, Movement, Statement};
 use ondol_sql::interpret::{Nowhere, Sink};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -249,7 +250,7 @@ impl Session {
         if fetch.is_move {
             return named.go(self, fetch.movement, true, &mut Nowhere);
         }
-        let columns = named.cursor.shared_columns().clone();
+        let columns = styled(named.cursor.shared_columns(), self.quick.styles, &mut None).clone();
         let mut sink = Telling::new(&columns, out);
         let rows = named.go(self, fetch.movement, false, &mut sink)?;
         sink.tell()?;

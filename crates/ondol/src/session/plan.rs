@@ -57,8 +57,7 @@ impl Plan {
         let asks_catalog = !program.functions.is_empty()
             || program.casts.iter().any(|c| names(c.to.id))
             || program.ops.iter().any(|op| matches!(op, Op::Call { func, .. } if func::system::asks(*func)));
-        let columns =
-            program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
+        let columns = program.columns.iter().map(|(name, ty)| Column::new(name.clone(), *ty)).collect();
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
         // Whoever reads a part knows nothing of the session and the catalog.
         let parted = Parted::of(&program).filter(|_| !asks_caller && !asks_catalog);

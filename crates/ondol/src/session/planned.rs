@@ -3,7 +3,7 @@ use crate::session::control::ends_failed;
 use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
 use crate::session::plans::Known;
-use crate::session::rows::{Column, Row, Rows};
+use crate::session::rows::{Column, Row, Rows, styled};
 use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Session};
 use ondol_base::cancel::Cancel;
@@ -17,7 +17,9 @@ use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
 use ondol_sql::parse::lexer::{TokenKind, Tokens};
 use ondol_sql::{bind, parse};
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,6 +184,11 @@ impl Session {
 
     /// Parses, binds and compiles, or finds what was compiled before.
     pub(crate) fn ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
+        self.ready_in(text, types, self.quick.styles.of_reading())
+    }
+
+    /// The same for literals that are read in these styles.
+    pub(crate) fn ready_in(&mut self, text: &str, types: &[TypeId], styles: Styles) -> SqlResult<Ready> {
         // Types that were changed since they were given are others now (user/U2).
         let now: Vec<TypeId>;
         let types = if types.iter().any(|t| t.is_user()) {
@@ -197,20 +204,21 @@ impl Session {
                 return Err(transaction_failed());
             }
         } else {
+            let key = key_of(text, styles);
             let version = self.connection.catalog_version();
-            if let Some(plan) = self.plans.find(text, types, version) {
+            if let Some(plan) = self.plans.find(&key, types, version) {
                 return Ok(Ready::Plan(plan));
             }
             let catalog = self.connection.catalog();
             let known = Known { catalog: &catalog, is_own: self.connection.has_own_catalog() };
-            if let Some(plan) = self.plans.take(text, types, known) {
+            if let Some(plan) = self.plans.take(&key, types, known) {
                 return Ok(Ready::Plan(plan));
             }
         }
-        on_thread_stack(|| self.make_ready(text, types))
+        on_thread_stack(|| self.make_ready(text, types, styles))
     }
 
-    fn make_ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
+    fn make_ready(&mut self, text: &str, types: &[TypeId], styles: Styles) -> SqlResult<Ready> {
         // Given back when the statement is planned.
         let charge = self.charge_planning(text)?;
         self.plans.took_much |= charge.bytes() > MUCH;
@@ -224,7 +232,7 @@ impl Session {
         let catalog = self.connection.catalog();
         let listed = self.settings.search_path();
         let path = Path::of(&catalog, listed);
-        let binder = bind::Binder::new(&catalog, text, types).with_path(&path, listed);
+        let binder = bind::Binder::new(&catalog, text, types).with_path(&path, listed).in_styles(styles);
         let binder = binder.with_foreign(&crate::session::foreign::Files).limited(self.limits());
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
@@ -234,6 +242,17 @@ impl Session {
             self.notice(state, message.clone());
         }
         if !matches!(bound.statement, Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_)) {
+            if is_stored(&bound.statement)
+                && let Some(literal) = bind::reads_otherwise(text, styles)
+            {
+                return Err(SqlError::unsupported(
+                    "a literal in a definition that another DateStyle reads otherwise",
+                )
+                .detail(format!(
+                    "\"{literal}\" means another date, time or interval where the definition is used."
+                ))
+                .hint("Write dates as 2000-12-31."));
+            }
             return Ok(Ready::Other(Box::new(bound)));
         }
         let mut plan = Plan::new(self.compile(&bound)?).charged(charge)?;
@@ -243,7 +262,7 @@ impl Session {
         let plan = Arc::new(plan);
         if !plan.once {
             let is_own = self.connection.has_own_catalog();
-            self.plans.keep(text, types, &plan, Known { catalog: &catalog, is_own })
+            self.plans.keep(&key_of(text, styles), types, &plan, Known { catalog: &catalog, is_own })
         }
         Ok(Ready::Plan(plan))
     }
@@ -276,7 +295,8 @@ impl Session {
         let has_result = !plan.program.columns.is_empty() || plan.program.tag == Tag::Select;
         if has_result {
             // Told with the first row, or when the statement has succeeded without one.
-            let mut sink = Telling::new(&plan.columns, out);
+            let mut own = None;
+            let mut sink = Telling::new(styled(&plan.columns, self.quick.styles, &mut own), out);
             let (rows, token) = self.run_program(plan, params, &mut sink)?;
             sink.tell()?;
             return out.done(&plan.program.tag.text(rows), token);
@@ -381,7 +401,7 @@ impl Session {
         rows: &mut Rows,
     ) -> SqlResult<Called> {
         self.with_query(query, |s, plan| {
-            rows.reset(&plan.columns);
+            rows.reset(styled(&plan.columns, s.quick.styles, &mut None));
             s.call_plan(plan, params, rows.sink())
         })
     }
@@ -453,6 +473,28 @@ impl Session {
     }
 }
 
+/// What plans are kept under: the text, and what its literals are read by.
+#[inline]
+fn key_of(text: &str, styles: Styles) -> Cow<'_, str> {
+    match styles.is_usual() {
+        true => Cow::Borrowed(text),
+        // No statement begins so.
+        false => Cow::Owned(format!("\0{styles} {:?}\0{text}", styles.interval)),
+    }
+}
+
+/// Whether texts of the statement are kept, to be read again later.
+fn is_stored(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::CreateTable { .. }
+            | Statement::AlterTable(_)
+            | Statement::CreateFunction { .. }
+            | Statement::CreateType { .. }
+            | Statement::AlterType { .. }
+    )
+}
+
 #[inline]
 fn point_of(
     plan: &Plan,
@@ -473,7 +515,7 @@ fn point_of(
 
 /// A result column of a system view or of SHOW.
 pub(crate) fn column(name: &str, id: TypeId) -> Column {
-    Column { name: name.to_string(), ty: Type::new(id) }
+    Column::new(name, Type::new(id))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use ondol_base::sync::{Mutex, RwLock};
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Charge, Meanings, Path};
 use ondol_sql::interpret::Frames;
+use ondol_types::style::Styles;
 use ondol_types::{SqlResult, TypeId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -346,6 +347,8 @@ pub(crate) struct Plans {
 #[derive(Clone)]
 pub(crate) struct Named {
     pub text: Arc<str>,
+    /// How its literals are read: as when it was prepared.
+    pub styles: Styles,
     pub types: Vec<TypeId>,
 }
 

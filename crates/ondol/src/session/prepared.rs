@@ -8,7 +8,7 @@
 use crate::session::output::{Gather, Outcome, Output};
 use crate::session::plan::Plan;
 use crate::session::planned::{STALE_LIMIT, churning, is_stale, transaction_failed};
-use crate::session::rows::{Column, Rows};
+use crate::session::rows::{Column, Rows, styled};
 use crate::session::{Called, Session, params, split};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::cell::RefCell;
@@ -194,7 +194,7 @@ impl Session {
         rows: &mut Rows,
     ) -> SqlResult<Called> {
         self.with_prepared(prepared, |s, plan| {
-            rows.reset(&plan.columns);
+            rows.reset(styled(&plan.columns, s.quick.styles, &mut None));
             s.call_plan(plan, params, rows.sink())
         })
     }

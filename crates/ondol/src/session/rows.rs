@@ -5,14 +5,43 @@
 //! - **R2** char(n) values stand without their padding; [`Row::text`] adds it, as PostgreSQL shows it.
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::Sink;
+use ondol_types::style::Styles;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::sync::Arc;
 
 /// A result column.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
     pub ty: Type,
+    /// How the session that asked shows its values.
+    pub(crate) styles: Styles,
+}
+
+impl PartialEq for Column {
+    fn eq(&self, other: &Column) -> bool {
+        (&self.name, self.ty) == (&other.name, other.ty)
+    }
+}
+
+impl Column {
+    /// Its values are shown in the usual styles.
+    pub fn new(name: impl Into<String>, ty: Type) -> Column {
+        Column { name: name.into(), ty, styles: Styles::USUAL }
+    }
+}
+
+/// The columns as a session in these styles shows them; `own` has room for them, where they are others.
+#[inline]
+pub(crate) fn styled<'a>(
+    columns: &'a Arc<[Column]>,
+    styles: Styles,
+    own: &'a mut Option<Arc<[Column]>>,
+) -> &'a Arc<[Column]> {
+    match styles.is_usual() {
+        true => columns,
+        false => own.insert(columns.iter().map(|c| Column { styles, ..c.clone() }).collect()),
+    }
 }
 
 /// A result's columns and rows.
@@ -203,16 +232,16 @@ impl<'a> Row<'a> {
     }
     /// The value in column `i` as PostgreSQL writes it; false (and nothing written) for NULL.
     pub fn text(&self, i: usize, out: &mut String) -> bool {
-        write_text(self.value(i), self.columns[i].ty, out)
+        write_text(self.value(i), &self.columns[i], out)
     }
 }
 
 /// Writes a value as PostgreSQL does; false for NULL.
-pub(crate) fn write_text(value: ValueRef<'_>, ty: Type, out: &mut String) -> bool {
+pub(crate) fn write_text(value: ValueRef<'_>, column: &Column, out: &mut String) -> bool {
     if value.is_null() {
         return false;
     }
-    text::output(value, ty, out);
+    text::styled(value, column.ty, &column.styles, out);
     true
 }
 
@@ -270,7 +299,7 @@ impl<'a> FromValue<'a> for Value {
 impl<'a> FromValue<'a> for String {
     fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self> {
         let mut out = String::new();
-        if write_text(value, column.ty, &mut out) { Ok(out) } else { mismatch(value, column, "String") }
+        if write_text(value, column, &mut out) { Ok(out) } else { mismatch(value, column, "String") }
     }
 }
 
@@ -295,7 +324,7 @@ mod tests {
 
     fn sample() -> Rows {
         let mut r = Rows::new();
-        let column = |name: &str, id| Column { name: name.into(), ty: Type::new(id) };
+        let column = |name: &str, id| Column::new(name, Type::new(id));
         r.reset(&(Arc::new([column("a", TypeId::INT4), column("b", TypeId::TEXT)]) as Arc<[Column]>));
         r.push(&[ValueRef::Int4(1), ValueRef::Text("one")]).unwrap();
         r.push(&[ValueRef::Null, ValueRef::Text("")]).unwrap();

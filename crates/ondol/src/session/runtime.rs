@@ -19,6 +19,7 @@ use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
 use ondol_types::func::{Caller, Context, NoCaller};
 use ondol_types::limits::Limits;
 use ondol_types::objects::Nothing;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -177,8 +178,9 @@ pub(crate) fn context_for<'a>(
     database: &'a str,
     host: &'a SessionHost,
     sight: Option<&'a Sight<'a>>,
+    styles: Styles,
 ) -> Option<Context<'a>> {
-    (!plan.timeless).then(|| seeing(context(database, host), sight))
+    (!plan.timeless).then(|| seeing(context(database, host, styles), sight))
 }
 
 /// The context with the database's objects.
@@ -190,13 +192,13 @@ pub(crate) fn seeing<'a>(context: Context<'a>, sight: Option<&'a Sight<'a>>) -> 
 }
 
 /// A context for reading values, with the transaction's time.
-pub(crate) fn context_at(database: &str, now_us: i64) -> Context<'_> {
+pub(crate) fn context_at(database: &str, now_us: i64, styles: Styles) -> Context<'_> {
     let now = clock_us();
-    context_as_of(database, now_us, now)
+    context_as_of(database, now_us, now, styles)
 }
 
 /// A context of a statement that began elsewhere.
-pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64) -> Context<'_> {
+pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64, styles: Styles) -> Context<'_> {
     Context {
         now_us,
         statement_us,
@@ -208,14 +210,15 @@ pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64) -> C
         limits: Limits::NONE,
         caller: &NoCaller,
         objects: &Nothing,
+        styles,
     }
 }
 
 /// The same, with the time of its making, for a session.
 #[inline(never)]
-fn context<'a>(database: &'a str, host: &'a SessionHost) -> Context<'a> {
+fn context<'a>(database: &'a str, host: &'a SessionHost, styles: Styles) -> Context<'a> {
     let now = clock_us();
-    Context { caller: host, ..context_as_of(database, now, now) }
+    Context { caller: host, ..context_as_of(database, now, now, styles) }
 }
 
 /// Breaks off what a session is doing, from another thread.
@@ -318,7 +321,7 @@ impl Session {
 
     /// What values may know that are read outside of programs.
     pub(crate) fn context_of<'a>(&self, database: &'a str) -> Context<'a> {
-        context_at(database, self.connection.transaction_time_us())
+        context_at(database, self.connection.transaction_time_us(), self.quick.styles)
     }
 
     /// Of what is done for a statement before it runs.
@@ -389,7 +392,8 @@ impl Session {
         self.prepare_host(plan);
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref());
+        let styles = self.quick.styles;
+        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref(), styles);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
@@ -414,7 +418,7 @@ impl Session {
         self.prepare_host(plan);
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = seeing(context(&self.database.name, &self.host), sight.as_ref());
+        let context = seeing(context(&self.database.name, &self.host, self.quick.styles), sight.as_ref());
         let env = Env {
             context: &context,
             host: &self.host,
@@ -441,7 +445,7 @@ impl Session {
         let fitted = self.fit(params, &plan.program.params)?;
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = seeing(context(&self.database.name, &self.host), sight.as_ref());
+        let context = seeing(context(&self.database.name, &self.host, self.quick.styles), sight.as_ref());
         let env = Env {
             context: &context,
             host: &self.host,
@@ -487,4 +491,5 @@ pub(crate) const UNTIMED: Context<'static> = Context {
     limits: Limits::NONE,
     caller: &NoCaller,
     objects: &Nothing,
+    styles: Styles::USUAL,
 };

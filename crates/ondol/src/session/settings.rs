@@ -8,6 +8,7 @@
 //!   end of the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one
 //!   reference. A name with a dot that was made in a transaction stays when that is rolled back, and is
 //!   empty.
+use ondol_types::style::{IntervalStyle, Styles};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -163,6 +164,18 @@ impl Settings {
         self.get(name).parse().unwrap_or(0)
     }
 
+    /// How values are read and shown.
+    pub fn styles(&self) -> Styles {
+        let mut styles = Styles::USUAL;
+        // What is set was looked at then.
+        let _ = styles.set_date_style(self.get("datestyle"));
+        styles.interval = IntervalStyle::of_word(self.get("intervalstyle")).unwrap_or(styles.interval);
+        styles.zone = table::zone_name(self.get("timezone"));
+        styles.float_digits = self.get("extra_float_digits").parse().unwrap_or(1).min(1);
+        styles.escape_bytes = self.get("bytea_output") == "escape";
+        styles
+    }
+
     /// The value as SHOW gives it, with the setting's own spelling of its name.
     pub fn show(&self, name: &str) -> SqlResult<(String, String)> {
         if let Some(place) = table::place(&name.to_ascii_lowercase()) {
@@ -229,7 +242,7 @@ impl Settings {
         };
         let setting = &table::all()[place];
         setting.may_change(name)?;
-        let value = value.map(|v| setting.value(name, v)).transpose()?;
+        let value = value.map(|v| setting.value(name, v, self.at(place))).transpose()?;
         for values in self.changing(local) {
             Arc::make_mut(values).put(place, value.clone().map(Cow::Owned))
         }

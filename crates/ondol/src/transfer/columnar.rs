@@ -16,6 +16,7 @@ use ondol_sql::bound::{Bound, Expr, Unrepresentable};
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::RowView;
 use ondol_types::func::Context;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -247,6 +248,7 @@ struct Decoder {
     database: String,
     now_us: i64,
     statement_us: i64,
+    styles: Styles,
     /// Empty.
     charge: Charge,
 }
@@ -303,7 +305,12 @@ impl Decoder {
 
     /// Decodes a row group.
     fn decode(&self, group: usize, hand: &Hand<'_, Decoded, Failed>) -> SqlResult<()> {
-        let ctx = crate::session::runtime::context_as_of(&self.database, self.now_us, self.statement_us);
+        let ctx = crate::session::runtime::context_as_of(
+            &self.database,
+            self.now_us,
+            self.statement_us,
+            self.styles,
+        );
         let places: Vec<usize> = self.columns.iter().map(|c| c.0).collect();
         let mut before = 0;
         for batch in self.source.read(group, &places, BATCH).map_err(not_read)? {
@@ -460,6 +467,7 @@ impl Session {
             database: self.database.name.to_string(),
             now_us,
             statement_us: self.with_context(|ctx| ctx.statement_us),
+            styles: self.quick.styles,
             charge: self.connection.charge(),
         });
         let placed = |m: Misfit, base: u64| {
@@ -521,7 +529,12 @@ impl Session {
         (checks, row_values, row_checks): (&[(usize, Plan)], Option<&RowValues>, Option<&RowChecks>),
     ) -> Result<u64, Misfit> {
         let database = self.database.name.clone();
-        let ctx = crate::session::runtime::context_as_of(&database, decoder.now_us, decoder.statement_us);
+        let ctx = crate::session::runtime::context_as_of(
+            &database,
+            decoder.now_us,
+            decoder.statement_us,
+            decoder.styles,
+        );
         let mut bytes: Vec<Vec<u8>> = vec![Vec::new(); defaults.len()];
         decoder.values(batch, &[], &ctx, |values| {
             for (column, check) in checks {

@@ -208,6 +208,11 @@ impl Session {
     /// told the name of each table and the rows written of it, when it is done.
     pub fn dump(&mut self, out: &mut dyn Write, mut progress: impl FnMut(&str, u64)) -> SqlResult<()> {
         self.begin(Isolation::RepeatableRead)?;
+        // What is moved is written in the usual styles (style/S1), whatever this session's are.
+        for name in ["datestyle", "intervalstyle", "extra_float_digits", "bytea_output"] {
+            self.settings.set(name, None, true)?;
+        }
+        self.settings_changed();
         let done = self.dump_within(out, &mut progress);
         self.rollback();
         done

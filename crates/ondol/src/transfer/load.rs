@@ -25,6 +25,7 @@ use ondol_scan::pipeline::Fed;
 use ondol_sql::bound::{Bound, CopyOptions, Expr, ExprKind};
 use ondol_sql::copy::{Block, CopyReader};
 use ondol_types::func::Context;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,6 +58,7 @@ struct Converter {
     checked: bool,
     database: String,
     now_us: i64,
+    styles: Styles,
 }
 
 /// A block that a helper has looked at.
@@ -109,7 +111,7 @@ impl Converter {
         let filled = self.filled.as_ref().filter(|_| !self.checked)?;
         // Rows take about as much as their text.
         let mut rows = RowBatch::new(self.table.layout.clone(), reader.unread());
-        let ctx = crate::session::runtime::context_at(&self.database, self.now_us);
+        let ctx = crate::session::runtime::context_at(&self.database, self.now_us, self.styles);
         let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
         let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut filled_bytes))
             .map(|((column, v), scratch)| (*column as usize, v.as_ref(scratch)))
@@ -173,6 +175,7 @@ impl Session {
             filled,
             database: self.database.name.to_string(),
             now_us: self.connection.transaction_time_us(),
+            styles: self.quick.styles,
         });
         let parser = converter.clone();
         let mut blocks = Fed::new(move |block| parser.parse(block));

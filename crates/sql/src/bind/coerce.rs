@@ -59,10 +59,10 @@ impl Binder<'_> {
         let e = if to.id.is_string() { e } else { shown(e) };
         let place = e.at;
         if let ExprKind::Const(v) = &e.kind {
-            let moves = is_moment(to.id)
-                && e.ty.id.is_string_or_unknown()
-                && matches!(v, Value::Text(t) if names_a_moment(t));
-            if !moves && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::AHEAD) {
+            let is_string = |t: TypeId| t.element().unwrap_or(t).is_string_or_unknown();
+            let is_styled =
+                is_string(e.ty.id) && text::is_styled(to.id) || is_string(to.id) && text::is_styled(e.ty.id);
+            if !is_styled && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::AHEAD) {
                 return Ok(constant(v, to, place));
             }
         }
@@ -125,7 +125,10 @@ impl Binder<'_> {
                 }
                 let value = match to {
                     TypeId::TEXT | TypeId::VARCHAR => Value::Text(t),
-                    _ => text::input(&t, ty, &Context::EMPTY).map_err(|x| at_expr(x, e.at))?,
+                    _ => {
+                        let context = Context { styles: self.styles, ..Context::EMPTY };
+                        text::input(&t, ty, &context).map_err(|x| at_expr(x, e.at))?
+                    }
                 };
                 Ok(constant(value, ty, e.at))
             }

@@ -63,6 +63,7 @@ pub use set::is_made_by;
 
 use crate::bound::{Bound, Expr, ExprKind, NewSequence, Statement};
 use crate::foreign::Foreign;
+use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::{
     Raw,
     tree::{Node, node::Node as Kind},
@@ -70,8 +71,10 @@ use crate::parse::{
 use names::Found;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Path, Table};
+use ondol_types::func::Context;
 use ondol_types::limits::Limits;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use ondol_types::style::Styles;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
 use scope::{Cte, Level};
 pub use utility::argument;
 
@@ -153,6 +156,30 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
     broken
 }
 
+/// Whether a literal in the text of a definition means another date, time or interval in these styles than
+/// it will where the definition is used: what is stored is read in the usual ones (style/S1).
+pub fn reads_otherwise(text: &str, styles: Styles) -> Option<String> {
+    fn look(text: &str, contexts: &[Context<'_>; 2], depth: u32) -> Option<String> {
+        let literals = Tokens::new(text).filter(|t| t.kind == TokenKind::String);
+        literals.map(|t| &text[t.start..t.end]).find_map(|literal| {
+            let inner = literal.trim_matches('\'');
+            let differs =
+                [TypeId::DATE, TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ, TypeId::INTERVAL].iter().any(|t| {
+                    let [a, b] = contexts.each_ref().map(|c| text::input(inner, Type::new(*t), c).ok());
+                    a != b
+                });
+            match differs {
+                true => Some(inner.to_string()),
+                // The body of a function.
+                false if depth == 0 => look(inner, contexts, 1),
+                false => None,
+            }
+        })
+    }
+    let contexts = [Context::EMPTY, Context { styles, ..Context::EMPTY }];
+    if styles.is_usual() { None } else { look(text, &contexts, 0) }
+}
+
 /// An argument of a registered query: its name, if it has one, and its type.
 type Argument = (Option<String>, Type);
 
@@ -198,6 +225,8 @@ pub struct Binder<'a> {
     new_generation_of: Option<&'a Node>,
     /// Looked at with each expression.
     limits: Limits<'a>,
+    /// How literals are read.
+    styles: Styles,
 }
 
 impl<'a> Binder<'a> {
@@ -227,12 +256,19 @@ impl<'a> Binder<'a> {
             new_sequence: None,
             new_generation_of: None,
             limits: Limits::NONE,
+            styles: Styles::USUAL,
         }
     }
 
     /// Names without a schema are looked for by this path, which the setting `listed` gives.
     pub fn with_path(mut self, path: &'a Path, listed: &'a str) -> Binder<'a> {
         (self.path, self.listed) = (path, listed);
+        self
+    }
+
+    /// Literals are read as a session in these styles does.
+    pub fn in_styles(mut self, styles: Styles) -> Binder<'a> {
+        self.styles = styles;
         self
     }
 

@@ -179,6 +179,7 @@ impl<'a> Binder<'a> {
         let statement = Raw { start, end: raw.end, node: inner };
         let mut binder = Binder::new(self.catalog, self.text, &types).with_path(self.path, self.listed);
         binder.foreign = self.foreign;
+        binder.styles = self.styles;
         binder.bind(&statement)?;
         let text = self.text.get(start..raw.end).unwrap_or_default().to_string();
         Ok(Statement::Prepare { name: s.name.clone(), types, text })

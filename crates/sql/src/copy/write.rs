@@ -3,6 +3,7 @@
 use crate::bound::CopyOptions;
 use ondol_base::ascii::short;
 use ondol_base::csv::Marks;
+use ondol_types::style::Styles;
 use ondol_types::text::Out;
 use ondol_types::{Numeric, Type, TypeId, ValueRef, datetime, text};
 
@@ -95,6 +96,9 @@ pub struct CopyWriter {
     /// Texts without these stand in the data as they are, but for the NULL string and the end mark; others
     /// are looked at closely.
     special: Wanted,
+    styles: Styles,
+    /// These are not the usual ones.
+    styled: bool,
 }
 
 /// Whether a number, a time or a truth value may have this byte.
@@ -113,7 +117,16 @@ impl CopyWriter {
         } else {
             (!is_of_numbers(o.delimiter), Wanted::new(8, 6, [b'\\', o.delimiter]))
         };
-        CopyWriter { options: options.clone(), single: columns == 1, plain, special }
+        let (styles, styled) = (Styles::USUAL, false);
+        CopyWriter { options: options.clone(), single: columns == 1, plain, special, styles, styled }
+    }
+
+    /// Values are written in a session's styles, which may have any character in them.
+    pub fn in_styles(mut self, styles: Styles) -> CopyWriter {
+        self.styles = styles;
+        self.styled = !styles.is_usual();
+        self.plain &= !self.styled;
+        self
     }
 
     /// The header line, if the options want one.
@@ -155,7 +168,7 @@ impl CopyWriter {
                 p.write(out);
                 self.plain
             }
-            ValueRef::Date(d) => {
+            ValueRef::Date(d) if !self.styled => {
                 datetime::write_date(d, out);
                 self.plain
             }
@@ -173,7 +186,7 @@ impl CopyWriter {
 
     #[inline(never)]
     fn other(&self, value: ValueRef<'_>, ty: Type, out: &mut CopyBuffer) -> bool {
-        text::output(value, ty, out);
+        text::styled(value, ty, &self.styles, out);
         self.plain && !matches!(value, ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Opaque(..))
     }
 

@@ -475,7 +475,7 @@ fn to_string(c: &Call<'_>, null: Option<&str>) -> SqlResult<Value> {
         }
         match item {
             ValueRef::Null => out.push_str(null.unwrap_or_default()),
-            v => text::output(v, Type::new(array.element), &mut out),
+            v => text::styled(v, Type::new(array.element), &c.ctx.styles, &mut out),
         }
         if i % TURNS == 0 {
             c.limits().go_on()?

@@ -35,6 +35,7 @@ pub use subscript::MAX_SUBSCRIPTS;
 use crate::cast;
 use crate::catalog::{Form, Key};
 use crate::func::{Context, FuncDef, internal};
+use crate::style::Styles;
 use crate::ty::Class;
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, key, sqlstate, value};
 use std::cmp::Ordering;
@@ -51,11 +52,16 @@ const MAX_ITEMS: usize = 134_217_727;
 /// The flag of null bits.
 const HAS_NULLS: u8 = 1;
 
+/// Appends an array's text in a session's styles.
+pub(crate) fn write_styled(ty: TypeId, bytes: &[u8], styles: &Styles, out: &mut String) {
+    text::write(&Array::of_type(ty, bytes), styles, out)
+}
+
 /// The form of every type of arrays.
 pub(crate) static FORM: Form = Form {
     width: None,
     input: text::read,
-    output: |ty, bytes, out| text::write(&Array::of_type(ty, bytes), out),
+    output: |ty, bytes, out| write_styled(ty, bytes, &Styles::USUAL, out),
     compare: |a, b| compare(&Array::of(a), &Array::of(b)),
     key: Key::Ended(push_key),
 };

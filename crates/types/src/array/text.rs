@@ -5,6 +5,7 @@
 
 use super::{Array, Builder, Dimension, MAX_DIMENSIONS, count_items, too_many_dimensions};
 use crate::func::{Context, internal, state};
+use crate::style::Styles;
 use crate::text::{self, Out as _, is_space, skip_space};
 use crate::ty::Class;
 use crate::{SqlError, SqlResult, Type, Value, ValueRef, sqlstate};
@@ -313,7 +314,7 @@ impl Braces {
 }
 
 /// Writes an array, with its bounds unless all subscripts start at 1.
-pub(super) fn write(array: &Array<'_>, out: &mut String) {
+pub(super) fn write(array: &Array<'_>, styles: &Styles, out: &mut String) {
     if array.is_empty() {
         return out.push_str("{}");
     }
@@ -338,7 +339,7 @@ pub(super) fn write(array: &Array<'_>, out: &mut String) {
         match array.stored(i) {
             ValueRef::Null => out.push_str("NULL"),
             v => {
-                text::output(v, Type::new(array.element), &mut item);
+                text::styled(v, Type::new(array.element), styles, &mut item);
                 write_item(&item, out)
             }
         }

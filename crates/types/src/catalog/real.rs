@@ -11,6 +11,7 @@ use crate::cast::CastContext::{self, Assignment, Implicit};
 use crate::func::float::{overflow, underflow};
 use crate::func::operator::{binary, prefix};
 use crate::func::{Call, Context, OperatorDef, compare, division_by_zero, functions};
+use crate::style::Styles;
 use crate::ty::{Category, TypeDef};
 use crate::{Numeric, SqlResult, Type, TypeId, Value, ValueRef, cast, text};
 use std::cmp::Ordering;
@@ -49,6 +50,12 @@ pub fn real(f: f32) -> Value {
 
 fn order(a: f64, b: f64) -> Ordering {
     compare::float8_cmp(a, b)
+}
+
+/// In a session's styles.
+pub(crate) fn write_styled(bytes: &[u8], styles: &Styles, out: &mut String) {
+    let f = number(bytes);
+    text::write_float(f.into(), 6, styles, out, |_, out| write(f, out))
 }
 
 /// The fewest digits that read back to the number.

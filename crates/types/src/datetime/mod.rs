@@ -29,7 +29,7 @@ pub use field::{
 };
 pub(crate) use parse::{Look, fields};
 pub use parse::{parse_date, parse_timestamp, parse_timestamptz};
-pub use write::{write_date, write_timestamp, write_timestamptz};
+pub use write::{write_date, write_styled_date, write_styled_timestamp, write_timestamp, write_timestamptz};
 
 use crate::{SqlError, SqlResult, sqlstate};
 use std::cmp::Ordering;

@@ -1,5 +1,5 @@
-//! Dates and timestamps read from text: ISO 8601, the order month, day, year, month names, eras, zones, and
-//! the words for special values.
+//! Dates and timestamps read from text: ISO 8601, the order that the session has for year, month and day,
+//! month names, eras, zones, and the words for special values.
 //!
 //! The text is cut into fields by their look (numbers, dates with separators, times, words, zones), and the
 //! fields are then read from left to right, each in the light of what is known already: what a number means
@@ -18,6 +18,7 @@ use super::{
     zone,
 };
 use crate::func::Context;
+use crate::style::DateOrder;
 use crate::text::is_space;
 use crate::{SqlError, SqlResult, sqlstate};
 
@@ -289,6 +290,7 @@ pub(crate) fn fields(text: &str) -> Option<Vec<(Look, String)>> {
 /// The parts as they become known.
 #[derive(Default)]
 struct Parts {
+    order: DateOrder,
     known: u16,
     year: i64,
     month: i64,
@@ -343,7 +345,7 @@ fn fraction(digits: &str) -> Result<i64, Fault> {
 fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
     let short = Some(text).filter(|t| t.len() <= MAX_LENGTH);
     let fields = short.and_then(fields).ok_or(Fault::Format)?;
-    let mut p = Parts::default();
+    let mut p = Parts { order: ctx.styles.order, ..Parts::default() };
     let mut special = None;
     let mut expect = Expect::Nothing;
     for (i, (look, field)) in fields.iter().enumerate() {
@@ -675,10 +677,11 @@ impl Parts {
             return Ok(DAY_OF_YEAR | MONTH | DAY);
         }
         let new = match have {
-            0 if length >= 3 => YEAR,
+            0 if length >= 3 || self.order == DateOrder::Ymd => YEAR,
+            0 if self.order == DateOrder::Dmy => DAY,
             0 => MONTH,
             YEAR | DAY => MONTH,
-            MONTH if self.text_month && length >= 3 => YEAR,
+            MONTH if self.text_month && (length >= 3 || self.order == DateOrder::Ymd) => YEAR,
             MONTH => DAY,
             h if h == YEAR | MONTH => {
                 if self.text_month && length >= 3 && self.short_year {

@@ -1,4 +1,4 @@
-//! Dates and timestamps as text in ISO style.
+//! Dates and timestamps as text: in ISO style, and in the others that a session may have.
 //!
 //! The text is put together in a small buffer and appended at once; this runs for every row that is copied
 //! out.
@@ -7,6 +7,7 @@ use super::{
     DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, USECS_PER_SEC,
     civil_from_days, split,
 };
+use crate::style::{DateOrder, DateStyle, Styles, ZoneName};
 use crate::text::{Out, ZEROS, eight_digits, pair};
 
 /// Room for the longest form, a year of seven digits with microseconds, zone and era.
@@ -124,4 +125,71 @@ pub fn write_timestamp(t: i64, out: &mut impl Out) {
 /// The session's zone is UTC.
 pub fn write_timestamptz(t: i64, out: &mut impl Out) {
     write_with_zone(t, b"+00", out);
+}
+
+/// The first days of 2000 and their names: the week's day is that of a day as far on.
+const WEEKDAYS: [&str; 7] = ["Sat", "Sun", "Mon", "Tue", "Wed", "Thu", "Fri"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Year as it is shown, month, day, and what tells that the year is BC.
+fn shown_day(days: i32) -> (i32, u32, u32, &'static str) {
+    let (year, month, day) = civil_from_days(days);
+    if year <= 0 { (1 - year, month, day, " BC") } else { (year, month, day, "") }
+}
+
+/// `02/01/2020`, by the style's order and separator.
+fn numbers(days: i32, styles: &Styles) -> String {
+    let (year, month, day, _) = shown_day(days);
+    match (styles.date, styles.order) {
+        (DateStyle::Iso, _) => format!("{year:04}-{month:02}-{day:02}"),
+        (DateStyle::German, _) => format!("{day:02}.{month:02}.{year:04}"),
+        (DateStyle::Sql, DateOrder::Dmy) => format!("{day:02}/{month:02}/{year:04}"),
+        (DateStyle::Sql, _) => format!("{month:02}/{day:02}/{year:04}"),
+        (DateStyle::Postgres, DateOrder::Dmy) => format!("{day:02}-{month:02}-{year:04}"),
+        (DateStyle::Postgres, _) => format!("{month:02}-{day:02}-{year:04}"),
+    }
+}
+
+/// Appends a date in a session's style.
+pub fn write_styled_date(d: i32, styles: &Styles, out: &mut impl Out) {
+    match d {
+        _ if styles.date == DateStyle::Iso => write_date(d, out),
+        DATE_INFINITY | DATE_NEG_INFINITY => write_date(d, out),
+        d => {
+            out.text(&numbers(d, styles));
+            out.text(shown_day(d).3)
+        }
+    }
+}
+
+/// Appends a timestamp in a session's style, with the zone's name if it has one.
+pub fn write_styled_timestamp(t: i64, zone: Option<ZoneName>, styles: &Styles, out: &mut impl Out) {
+    if styles.date == DateStyle::Iso || matches!(t, TIMESTAMP_INFINITY | TIMESTAMP_NEG_INFINITY) {
+        return write_with_zone(t, if zone.is_some() { b"+00" } else { b"" }, out);
+    }
+    let (days, usecs) = split(t);
+    let (year, month, day, era) = shown_day(days);
+    let (seconds, fraction) = (usecs / USECS_PER_SEC, usecs % USECS_PER_SEC);
+    let mut time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if fraction != 0 {
+        time += format!(".{fraction:06}").trim_end_matches('0')
+    }
+    out.text(&match (styles.date, styles.order) {
+        (DateStyle::Postgres, order) => {
+            let weekday = WEEKDAYS[days.rem_euclid(7) as usize];
+            let month = MONTHS[month as usize - 1];
+            let date = match order {
+                DateOrder::Dmy => format!("{day:02} {month}"),
+                _ => format!("{month} {day:02}"),
+            };
+            format!("{weekday} {date} {time} {year:04}")
+        }
+        _ => format!("{} {time}", numbers(days, styles)),
+    });
+    if let Some(zone) = zone {
+        out.text(" ");
+        out.text(zone.text())
+    }
+    out.text(era)
 }

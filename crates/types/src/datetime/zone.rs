@@ -182,6 +182,11 @@ pub fn is_known(name: &str) -> bool {
             })
 }
 
+/// Whether PostgreSQL takes a name as the zone of a session: an abbreviation is none.
+pub fn is_zone(name: &str) -> bool {
+    known::is_zone(name) || written_out(name).is_some() && is_known(name)
+}
+
 /// The start of a zone that is written out: seconds west of Greenwich, and what follows.
 fn written_out(zone: &str) -> Option<(i32, &str)> {
     /// A week, less an hour.

@@ -29,6 +29,7 @@
 use crate::limits::{Limits, SMALL};
 use crate::numeric::Numeric;
 use crate::objects::{self, Objects};
+use crate::style::Styles;
 use crate::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::LazyLock;
 
@@ -174,6 +175,8 @@ pub struct Context<'a> {
     pub caller: &'a dyn Caller,
     /// The objects of the database.
     pub objects: &'a dyn Objects,
+    /// How it reads and shows values.
+    pub styles: Styles,
 }
 
 /// What functions ask of the session that calls them ([`FuncDef::asks`]).
@@ -210,6 +213,7 @@ impl Context<'static> {
         limits: Limits::NONE,
         caller: &NoCaller,
         objects: &objects::Nothing,
+        styles: Styles::USUAL,
     };
     /// The same, for what is computed ahead: immutable functions of constants.
     pub const AHEAD: Context<'static> =

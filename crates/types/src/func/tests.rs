@@ -6,6 +6,7 @@
 //! parted by tabs, and `\\`, `\n` and `\t` stand for a backslash, a line end and a tab.
 
 use super::*;
+use crate::style::Styles;
 use crate::{Type, resolve};
 
 /// A field of a golden file with its escapes undone.
@@ -241,6 +242,7 @@ fn the_context_is_what_the_clock_functions_read() {
         limits: Limits::NONE,
         caller: &super::NoCaller,
         objects: &crate::objects::Nothing,
+        styles: Styles::USUAL,
     };
     let run = |f| call(f, &[], &ctx).expect("no arguments, no errors");
     assert_eq!(run(id::NOW), Value::Timestamptz(86_400_000_001));

@@ -5,7 +5,7 @@
 //! Positions and lengths count characters (code points) from 1. Case mapping is that of the locale C.UTF-8:
 //! one character to one character; a character whose mapping is longer stays as it is.
 
-use super::{Call, digest, state};
+use super::{Call, Context, digest, state};
 use crate::limits::{Limits, TURNS};
 use crate::{SqlError, SqlResult, Type, Value, ValueRef, sqlstate};
 use std::borrow::Cow;
@@ -302,26 +302,26 @@ fn chr(code: i32) -> SqlResult<Value> {
 }
 
 /// A value in the text form of its own type.
-fn written(v: ValueRef<'_>) -> String {
+fn written(v: ValueRef<'_>, ctx: &Context<'_>) -> String {
     let mut out = String::new();
-    crate::text::output(v, Type::TEXT, &mut out);
+    crate::text::styled(v, Type::TEXT, &ctx.styles, &mut out);
     out
 }
 
 /// A value as its type's output function writes it; what `concat` joins.
-fn output<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
+fn output<'a>(v: &ValueRef<'a>, ctx: &Context<'_>) -> SqlResult<Cow<'a, str>> {
     match v {
         ValueRef::Text(s) => Ok(Cow::Borrowed(s)),
-        v => Ok(Cow::Owned(written(*v))),
+        v => Ok(Cow::Owned(written(*v, ctx))),
     }
 }
 
 /// A value as its cast to text gives it; what `||` and the quoting functions see. It differs from the output
 /// for booleans only.
-fn as_text<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
+fn as_text<'a>(v: &ValueRef<'a>, ctx: &Context<'_>) -> SqlResult<Cow<'a, str>> {
     match v {
         ValueRef::Bool(b) => Ok(Cow::Borrowed(if *b { "true" } else { "false" })),
-        v => output(v),
+        v => output(v, ctx),
     }
 }
 
@@ -335,14 +335,15 @@ fn charge_written(values: &[ValueRef<'_>], limits: &Limits<'_>) -> SqlResult<()>
 
 fn catenate(c: &Call<'_>) -> SqlResult<Value> {
     charge_written(c.args, c.limits())?;
-    let (a, b) = (as_text(&c.args[0])?, as_text(&c.args[1])?);
+    let (a, b) = (as_text(&c.args[0], c.ctx)?, as_text(&c.args[1], c.ctx)?);
     if a.len() + b.len() > MAX_BYTES {
         return Err(too_large());
     }
     text([a, b].concat())
 }
 
-fn join(values: &[ValueRef<'_>], separator: &str, limits: &Limits<'_>) -> SqlResult<Value> {
+fn join(values: &[ValueRef<'_>], separator: &str, ctx: &Context<'_>) -> SqlResult<Value> {
+    let limits = &ctx.limits;
     charge_written(values, limits)?;
     // What the texts themselves have is charged already.
     limits.take(separator.len().saturating_mul(values.len()).min(MAX_BYTES))?;
@@ -353,7 +354,7 @@ fn join(values: &[ValueRef<'_>], separator: &str, limits: &Limits<'_>) -> SqlRes
             joined.push_str(separator);
         }
         first = false;
-        joined.push_str(&output(v)?);
+        joined.push_str(&output(v, ctx)?);
         if joined.len() > MAX_BYTES {
             return Err(too_large());
         }
@@ -365,7 +366,7 @@ fn concat_ws(c: &Call<'_>) -> SqlResult<Value> {
     if c.is_null(0) {
         return Ok(Value::Null);
     }
-    join(&c.args[1..], &output(&c.args[0])?, c.limits())
+    join(&c.args[1..], &output(&c.args[0], c.ctx)?, c.ctx)
 }
 
 /// A string constant that reads back as `s`.
@@ -449,7 +450,7 @@ functions! {
     };
     516 OVERLAY_LENGTH "overlay" (Text, Text, Int4, Int4) -> Text =
         |c| overlay(c.text(0)?, c.text(1)?, c.int4(2)?, c.int4(3)?);
-    517 CONCAT "concat" (Any) -> Text = |c| join(c.args, "", c.limits()), variadic, lax, stable;
+    517 CONCAT "concat" (Any) -> Text = |c| join(c.args, "", c.ctx), variadic, lax, stable;
     518 CONCAT_WS "concat_ws" (Text, Any) -> Text = |c| concat_ws(c), variadic, lax, stable;
     519 TEXT_CAT "textcat" (Text, Text) -> Text = |c| catenate(c);
     520 TEXT_ANY_CAT "textanycat" (Text, AnyNonArray) -> Text = |c| catenate(c), stable;
@@ -486,5 +487,5 @@ fn quote_nullable(c: &Call<'_>) -> SqlResult<Value> {
     }
     c.limits().take(c.args[0].byte_len())?;
     charge_written(c.args, c.limits())?;
-    text(quote_literal(&as_text(&c.args[0])?))
+    text(quote_literal(&as_text(&c.args[0], c.ctx)?))
 }

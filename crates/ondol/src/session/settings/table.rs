@@ -3,6 +3,7 @@
 use super::number::{self, Unit};
 use ondol_types::datetime::zone;
 use ondol_types::known::{self, KnownSetting, SettingContext, SettingKind};
+use ondol_types::style::{Styles, ZoneName};
 use ondol_types::{SqlError, SqlResult, name, sqlstate};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -17,13 +18,14 @@ enum Rule {
     Obeyed,
     /// Only what is done anyway can be asked for.
     Fixed,
-    /// It is made the setting's value, or refused.
-    Own(fn(&Setting, &str) -> SqlResult<String>),
+    /// It is made the setting's value, by what that is so far, or refused.
+    Own(fn(&Setting, &str, &str) -> SqlResult<String>),
 }
 
 /// What is done about those that a session may change; of all others it is nothing ([`Rule::Fixed`]).
 const RULES: &[(&str, Rule)] = &[
     ("application_name", Rule::Obeyed),
+    ("bytea_output", Rule::Obeyed),
     ("check_function_bodies", Rule::Obeyed),
     ("client_encoding", Rule::Own(encoding)),
     ("client_min_messages", Rule::Obeyed),
@@ -32,7 +34,8 @@ const RULES: &[(&str, Rule)] = &[
     ("default_transaction_read_only", Rule::Obeyed),
     // Strings that are not escaped have no escapes to warn of.
     ("escape_string_warning", Rule::Obeyed),
-    ("extra_float_digits", Rule::Own(float_digits)),
+    ("extra_float_digits", Rule::Obeyed),
+    ("intervalstyle", Rule::Obeyed),
     ("lock_timeout", Rule::Obeyed),
     ("max_parallel_workers_per_gather", Rule::Own(threads_given)),
     ("min_parallel_table_scan_size", Rule::Obeyed),
@@ -151,8 +154,8 @@ impl Setting {
         Err(SqlError::new("55P02", format!("parameter \"{name}\" {when}")))
     }
 
-    /// The value that a text is; `name` is what the statement calls the setting.
-    pub fn value(&self, name: &str, given: &str) -> SqlResult<String> {
+    /// The value that a text is, where the setting has the value `now`; `name` is what the statement calls it.
+    pub fn value(&self, name: &str, given: &str, now: &str) -> SqlResult<String> {
         let invalid = || invalid(name, given);
         let value = match self.known.kind {
             SettingKind::Bool => {
@@ -185,7 +188,7 @@ impl Setting {
         };
         match self.rule {
             Rule::Obeyed => Ok(value),
-            Rule::Own(rule) => rule(self, &value),
+            Rule::Own(rule) => rule(self, &value, now),
             Rule::Fixed if value == self.default => Ok(value),
             Rule::Fixed => Err(self.unsupported(given)),
         }
@@ -274,7 +277,7 @@ fn threads() -> String {
     if cores > 1 && cfg!(feature = "scan") { cores.min(MOST_THREADS as usize) } else { 0 }.to_string()
 }
 
-fn threads_given(s: &Setting, value: &str) -> SqlResult<String> {
+fn threads_given(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
     match cfg!(not(feature = "scan")) && value != "0" {
         true => Err(SqlError::unsupported(format!("{} = {value}", s.known.name))
             .detail("This build is without cargo's feature \"scan\".")),
@@ -283,7 +286,7 @@ fn threads_given(s: &Setting, value: &str) -> SqlResult<String> {
 }
 
 /// PostgreSQL compares names of encodings by their letters and digits.
-fn encoding(s: &Setting, value: &str) -> SqlResult<String> {
+fn encoding(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
     const FAMILIES: &[&str] = &[
         "alt", "big5", "euc", "gb18030", "gbk", "iso8859", "johab", "koi8", "latin", "mskanji", "mule",
         "shiftjis", "sjis", "sqlascii", "tcvn", "uhc", "vscii", "win", "abc",
@@ -299,29 +302,17 @@ fn encoding(s: &Setting, value: &str) -> SqlResult<String> {
     })
 }
 
-fn date_style(s: &Setting, value: &str) -> SqlResult<String> {
-    if s.spelled(value, &["iso", "iso, mdy", "iso,mdy", "mdy", "mdy, iso", "mdy,iso"]) {
-        return Ok(s.default.to_string());
-    }
-    for word in value.split(',').map(|w| w.trim().to_ascii_lowercase()) {
-        let known = matches!(&*word, "iso" | "sql" | "ymd" | "dmy" | "mdy" | "us" | "default")
-            || ["postgres", "german", "euro", "noneuro"].iter().any(|w| word.starts_with(w));
-        if !known {
-            return Err(s.invalid(value).detail(format!("Unrecognized key word: \"{word}\".")));
-        }
-    }
-    Err(s.unsupported(value))
-}
-
-fn float_digits(s: &Setting, value: &str) -> SqlResult<String> {
-    // More digits than are needed are never shown.
-    match value {
-        "1" | "2" | "3" => Ok(value.to_string()),
-        _ => Err(s.unsupported(value)),
+/// What the value does not tell stays.
+fn date_style(s: &Setting, value: &str, now: &str) -> SqlResult<String> {
+    let mut styles = Styles::USUAL;
+    let _ = styles.set_date_style(now);
+    match styles.set_date_style(value) {
+        Ok(()) => Ok(styles.to_string()),
+        Err(detail) => Err(s.invalid(value).detail(detail)),
     }
 }
 
-fn search_path(s: &Setting, value: &str) -> SqlResult<String> {
+fn search_path(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
     match name::list(value) {
         Some(_) => Ok(value.to_string()),
         None => Err(s.invalid(value).detail("List syntax is invalid.")),
@@ -329,7 +320,7 @@ fn search_path(s: &Setting, value: &str) -> SqlResult<String> {
 }
 
 /// There is one user.
-fn role(s: &Setting, value: &str) -> SqlResult<String> {
+fn role(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
     match value == ondol_engine::name::USER || s.key == "role" && value == "none" {
         true => Ok(value.to_string()),
         false => {
@@ -338,14 +329,46 @@ fn role(s: &Setting, value: &str) -> SqlResult<String> {
     }
 }
 
+/// The names of zones that are Greenwich's time.
+const GREENWICH: &[(&str, ZoneName)] = &[
+    ("<+00>-00", ZoneName::Zero),
+    ("Etc/GMT", ZoneName::Gmt),
+    ("Etc/GMT+0", ZoneName::Gmt),
+    ("Etc/GMT-0", ZoneName::Gmt),
+    ("Etc/GMT0", ZoneName::Gmt),
+    ("Etc/Greenwich", ZoneName::Gmt),
+    ("Etc/UCT", ZoneName::Utc),
+    ("Etc/UTC", ZoneName::Utc),
+    ("Etc/Universal", ZoneName::Utc),
+    ("Etc/Zulu", ZoneName::Utc),
+    ("GMT", ZoneName::Gmt),
+    ("GMT+0", ZoneName::Gmt),
+    ("GMT-0", ZoneName::Gmt),
+    ("GMT0", ZoneName::Gmt),
+    ("Greenwich", ZoneName::Gmt),
+    ("UCT", ZoneName::Utc),
+    ("UTC", ZoneName::Utc),
+    ("Universal", ZoneName::Utc),
+    ("Zulu", ZoneName::Utc),
+];
+
+fn greenwich(name: &str) -> Option<&'static (&'static str, ZoneName)> {
+    GREENWICH.iter().find(|z| z.0.eq_ignore_ascii_case(name))
+}
+
+/// What a time in the zone has behind it.
+pub(super) fn zone_name(value: &str) -> ZoneName {
+    greenwich(value).map_or(ZoneName::Utc, |z| z.1)
+}
+
 /// A zone may be a number of hours as well.
-fn time_zone(s: &Setting, value: &str) -> SqlResult<String> {
-    let name = value.to_ascii_lowercase();
-    if s.spelled(value, &["utc", "etc/utc", "gmt", "z", "zulu", "0"]) {
-        return Ok(s.default.to_string());
+fn time_zone(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
+    let is_zero = value.trim().parse::<f64>().is_ok_and(|hours| hours == 0.0);
+    if let Some(zone) = greenwich(if is_zero { "<+00>-00" } else { value }) {
+        return Ok(zone.0.to_string());
     }
     let hours = value.trim().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
-    match hours || zone::is_known(&name) || zone::offset(&name).is_some() {
+    match hours || zone::is_zone(&value.to_ascii_lowercase()) {
         true => Err(s.unsupported(value)),
         false => Err(s.invalid(value)),
     }

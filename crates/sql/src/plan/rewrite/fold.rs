@@ -7,7 +7,7 @@
 use crate::bound::{children_mut, may_be_kept};
 use crate::plan::logical::{Expr, ExprKind, Logical, Statement, known};
 use ondol_types::func::{self, Context, Volatility};
-use ondol_types::{TypeId, Value, cast};
+use ondol_types::{TypeId, Value, cast, text};
 
 pub fn constants(statement: &mut Statement) {
     statement.each_expr_mut(&mut simplify);
@@ -116,10 +116,13 @@ fn value(e: &Expr) -> Option<Value> {
         }
         ExprKind::Cast { arg, explicit } => {
             let v = known(arg)?;
-            // Conversions to and from text of times and zones may look at the session.
-            if [arg.ty.id, e.ty.id].iter().any(|t| {
+            // Conversions of times look at the session's zone, and those to and from text at its styles.
+            let is_string = |t: TypeId| t.element().unwrap_or(t).is_string_or_unknown();
+            let types = [arg.ty.id, e.ty.id];
+            if types.iter().any(|t| {
                 matches!(t.element().unwrap_or(*t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
-            }) {
+            }) || types.iter().any(|t| is_string(*t)) && types.iter().any(|t| text::is_styled(*t))
+            {
                 return None;
             }
             if v.is_null() {

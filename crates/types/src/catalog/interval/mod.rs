@@ -12,17 +12,19 @@
 //! 4. The fields of a type (`INTERVAL YEAR TO MONTH`) say which unit a number in a literal has, and what is
 //!    cut off; they are a set of bits in the modifier, above the digits of a second's fraction.
 //!
-//! The parts: `read` reads text, `arithmetic` computes.
+//! The parts: `read` reads text, `write` shows the other styles of a session (`IntervalStyle`), `arithmetic`
+//! computes.
 //!
-//! Not here: output in other styles than PostgreSQL's own (`IntervalStyle`), time zones as intervals,
-//! OVERLAPS.
+//! Not here: time zones as intervals, OVERLAPS.
 //!
 //! Sources: PostgreSQL 15's documentation, 8.5.4 and 9.9, its catalogue, and its answers.
 
 mod arithmetic;
 mod read;
+mod write;
 
 use self::arithmetic::{age, date_bin, difference, timestamp_minus, timestamp_plus};
+pub(crate) use self::write::write_styled;
 use super::{Cast, Form, Key, compares, comparisons};
 use crate::agg::{AggDef, Own};
 use crate::cast::CastContext::Implicit;
@@ -39,7 +41,7 @@ pub(super) const TYPE: TypeDef = TypeDef::opaque(1186, "interval", "interval", C
 
 static FORM: Form = Form {
     width: Some(16),
-    input: |text, ty, _| read::interval(text, Fields::of(ty)).map(Interval::value),
+    input: |text, ty, ctx| read::interval(text, Fields::of(ty), ctx.styles.interval).map(Interval::value),
     output: |_, b, out| Interval::of(b).write(out),
     compare: |a, b| Interval::of(a).span().cmp(&Interval::of(b).span()),
     key: Key::Fixed { width: KEY_WIDTH as u8, make: |b| Interval::of(b).key() },

@@ -13,6 +13,7 @@
 
 use super::{Fields, Interval, MONTHS_PER_YEAR};
 use crate::datetime::{self as dt, Field, Look, USECS_PER_DAY, USECS_PER_SEC};
+use crate::style::IntervalStyle;
 use crate::{SqlError, SqlResult, sqlstate};
 
 /// The room that the fields of a text take, each with an end.
@@ -30,8 +31,8 @@ enum Fault {
 type Read<T> = Result<T, Fault>;
 
 /// Reads an interval for a type of some fields.
-pub fn interval(text: &str, fields: Fields) -> SqlResult<Interval> {
-    let sum = match with_units(text, fields) {
+pub fn interval(text: &str, fields: Fields, style: IntervalStyle) -> SqlResult<Interval> {
+    let sum = match with_units(text, fields, style) {
         Err(Fault::Format) => iso(text),
         other => other,
     };
@@ -111,6 +112,13 @@ impl Sum {
         Ok(())
     }
 
+    /// With each part below zero, or zero.
+    fn negative(self) -> Sum {
+        let Sum { years, months, days, micros } = self;
+        let of = |n: i32| if n > 0 { -n } else { n };
+        Sum { years: of(years), months: of(months), days: of(days), micros: micros.min(micros.wrapping_neg()) }
+    }
+
     fn negated(self) -> Option<Sum> {
         Some(Sum {
             years: self.years.checked_neg()?,
@@ -143,13 +151,14 @@ impl Units {
     }
 }
 
-fn with_units(text: &str, of_type: Fields) -> Read<Sum> {
+fn with_units(text: &str, of_type: Fields, style: IntervalStyle) -> Read<Sum> {
     let fields = dt::fields(text).filter(|f| f.iter().map(|(_, f)| f.len() + 1).sum::<usize>() <= ROOM);
     let mut sum = Sum::default();
     let mut named = Units(0);
     let mut unit = None;
     let mut is_negated = false;
-    for (look, field) in fields.ok_or(Fault::Format)?.iter().rev() {
+    let fields = fields.ok_or(Fault::Format)?;
+    for (look, field) in fields.iter().rev() {
         let time_of_day = match look {
             Look::Time => Some(time(field, 1, of_type)?),
             Look::Zone => signed_time(field, of_type),
@@ -175,6 +184,14 @@ fn with_units(text: &str, of_type: Fields) -> Read<Sum> {
             }
             Look::Word | Look::Special => unit = Some(dt::unit(field).ok_or(Fault::Format)?),
         }
+    }
+    let has_sign = |f: &(Look, String)| f.1.starts_with(['+', '-']);
+    // As the standard has it, a sign in front of all is that of all.
+    if style == IntervalStyle::SqlStandard
+        && fields.first().is_some_and(|f| f.1.starts_with('-'))
+        && !fields[1..].iter().any(has_sign)
+    {
+        sum = sum.negative();
     }
     match named {
         Units(0) => Err(Fault::Format),
