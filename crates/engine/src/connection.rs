@@ -11,6 +11,7 @@
 //!   durable, as any synchronous one is, but to its own connection at once, with all earlier commits. So what
 //!   the connection does next rests on it: while it holds, the token of that covers the former ones; and when
 //!   it holds no longer, it waits for them first ([`Connection::rest`]).
+use crate::advisory::Advice;
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::database::Database;
@@ -86,6 +87,9 @@ pub struct Connection {
     pub(crate) view: RefCell<Option<View>>,
     /// What the open transaction has claimed, in order.
     pub(crate) claims: Vec<Claim>,
+    /// Advisory locks taken for the open transaction, in order, and for the session.
+    pub(crate) advice: Vec<Advice>,
+    pub(crate) own_advice: Vec<Advice>,
     /// Heap numbers to be given up when the transaction commits, or when it aborts.
     pub(crate) dropped: Vec<u32>,
     pub(crate) made: Vec<u32>,
@@ -127,6 +131,8 @@ impl Connection {
             draft: None,
             view: RefCell::default(),
             claims: vec![],
+            advice: vec![],
+            own_advice: vec![],
             dropped: vec![],
             made: vec![],
             orphans: vec![],
@@ -234,6 +240,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.rollback()
+        self.rollback();
+        self.let_go_of_all_advisory()
     }
 }

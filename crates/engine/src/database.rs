@@ -2,6 +2,7 @@
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::connection::Connection;
+use crate::advisory::Advisory;
 use crate::definers::Definers;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
@@ -143,6 +144,7 @@ pub struct Database {
     versions: AtomicU64,
     pub(crate) objects: Counter,
     pub(crate) definers: Arc<Definers>,
+    pub(crate) advisory: Arc<Advisory>,
     /// Held by who changes the catalog.
     publishing: Mutex<()>,
     opened: Opened,
@@ -345,6 +347,7 @@ impl Database {
             versions: AtomicU64::new(1),
             objects,
             definers: Arc::default(),
+            advisory: Arc::default(),
             publishing: Mutex::default(),
             opened,
             location,

@@ -6,6 +6,7 @@
 //! registered query's code is bytes here).
 #![forbid(unsafe_code)]
 
+pub mod advisory;
 pub mod catalog;
 pub mod charge;
 pub mod connection;
@@ -30,6 +31,7 @@ pub mod row;
 pub mod sequence;
 pub mod simulate;
 pub mod table;
+pub mod table_lock;
 
 pub use catalog::{
     Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind, Meanings,

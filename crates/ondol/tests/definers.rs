@@ -676,3 +676,109 @@ fn waits_end_and_the_next_go_on() {
         assert!(open.in_transaction());
     }
 }
+
+#[test]
+fn advisory_locks_are_waited_for() {
+    play(
+        "1: select 1, pg_advisory_lock(1) == 1
+         2: select pg_try_advisory_lock(1) == f
+         2: select pg_try_advisory_lock_shared(1) == f
+         2: select 1, pg_advisory_lock(1) -- waits
+         1: select pg_advisory_unlock(1) == t -- 2 ok
+         2: select pg_advisory_unlock(1) == t
+         1: begin
+         1: select 1, pg_advisory_xact_lock(1, 2) == 1
+         2: select pg_try_advisory_lock(1, 2) == f
+         2: select pg_try_advisory_lock(1, 3) == t
+         2: select 1, pg_advisory_lock_shared(1, 2) -- waits
+         1: commit -- 2 ok
+         1: select pg_try_advisory_lock_shared(1, 2) == t
+         1: set lock_timeout = 100
+         1: select 1, pg_advisory_lock(1, 2) -- 55P03
+         1: set lock_timeout = '20s'",
+    );
+    // A savepoint gives back what was taken for the transaction, not for the session.
+    play(
+        "1: begin
+         1: savepoint s
+         1: select 1, pg_advisory_xact_lock(1) == 1
+         1: select 1, pg_advisory_lock(2) == 1
+         1: rollback to s
+         2: select pg_try_advisory_lock(1) == t
+         2: select pg_try_advisory_lock(2) == f
+         1: rollback
+         2: select pg_try_advisory_lock(2) == f
+         1: discard all
+         2: select pg_try_advisory_lock(2) == t",
+    );
+    // Cycles of advisory locks, and with rows.
+    play(
+        "1: create table t (id int primary key, v int)
+         1: insert into t values (1, 1)
+         1: select 1, pg_advisory_lock(1) == 1
+         2: select 1, pg_advisory_lock(2) == 1
+         1: select 1, pg_advisory_lock(2) -- waits
+         2: select 1, pg_advisory_lock(1) -- 40P01
+         2: select pg_advisory_unlock(2) == t -- 1 ok
+         1: discard all
+         1: begin
+         1: update t set v = 2 where id = 1
+         2: begin
+         2: select 1, pg_advisory_xact_lock(7) == 1
+         2: update t set v = 3 where id = 1 -- waits
+         1: select 1, pg_advisory_xact_lock(7) -- 40P01
+         1: rollback -- 2 ok
+         2: commit",
+    );
+}
+
+#[test]
+fn tables_are_locked_for_the_transaction() {
+    play(
+        "1: create table t (id int primary key, v int)
+         1: begin
+         1: lock table t in access exclusive mode
+         2: select count(*) from t -- waits
+         3: begin
+         3: lock table t in access share mode nowait -- 55P03
+         3: rollback
+         1: insert into t values (1, 1)
+         1: commit -- 2 ok
+         1: begin
+         1: lock table t in row exclusive mode
+         2: begin
+         2: lock table t in row share mode nowait
+         2: lock table t in access exclusive mode nowait -- 55P03
+         2: rollback
+         2: insert into t values (2, 2)
+         2: alter table t add column w int -- waits
+         1: commit -- 2 ok",
+    );
+    // SHARE UPDATE EXCLUSIVE is in its own way, and in nobody's who reads or writes.
+    play(
+        "1: create table t (id int primary key, v int)
+         1: begin
+         1: lock table t in share update exclusive mode
+         2: insert into t values (1, 1)
+         2: begin
+         2: lock table t in share update exclusive mode nowait -- 55P03
+         2: rollback
+         2: begin
+         2: lock table t in share update exclusive mode -- waits
+         1: savepoint s
+         1: rollback -- 2 ok
+         2: commit",
+    );
+    // What is read is as new as the lock.
+    play(
+        "1: create table t (id int primary key, v int)
+         1: begin
+         1: lock table t
+         1: insert into t values (1, 1)
+         2: begin isolation level repeatable read
+         2: lock table t in access share mode -- waits
+         1: commit -- 2 ok
+         2: select count(*) from t == 1
+         2: commit",
+    );
+}

@@ -362,6 +362,8 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("SET TRANSACTION", "!BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; COMMIT"),
             ("PREPARE TRANSACTION", "!BEGIN; PREPARE TRANSACTION 'x'"),
             ("LOCK TABLE", "LOCK TABLE t"),
+            ("LOCK TABLE ... IN ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE, SHARE UPDATE EXCLUSIVE MODE", "LOCK TABLE t IN ROW SHARE MODE NOWAIT"),
+            ("LOCK TABLE ... IN SHARE, SHARE ROW EXCLUSIVE, EXCLUSIVE MODE", "LOCK TABLE t IN SHARE MODE"),
             (
                 "SET, SET LOCAL, RESET, SHOW",
                 "SET LOCAL lock_timeout = '1s'; SHOW lock_timeout; RESET lock_timeout",
@@ -529,7 +531,7 @@ fn document() -> String {
         f.name.starts_with('$') || func::operator::of_function(f.id).is_some() && !CALLED.contains(&f.name)
     };
     for f in func::all().filter(|f| !hidden(f)) {
-        let form = format!("({}) → {}", types(f.args, f.variadic), types(&[f.ret], false));
+        let form = format!("({}) → {}", types(f.args, f.variadic), f.ret.name());
         functions.entry(f.name.into()).or_default().push(form);
     }
     let mut operators: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -10,6 +10,7 @@
 pub use crate::bind::sequence::{Owner, SequenceChanges};
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
+use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
     Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Name, Table, TableDef,
     Wait,
@@ -658,6 +659,12 @@ pub enum Statement {
     /// DISCARD ALL, or else DISCARD PLANS.
     Discard {
         all: bool,
+    },
+    /// LOCK TABLE: the tables in the order in which they are locked; `now`: without waiting.
+    LockTables {
+        names: Vec<String>,
+        mode: TableLock,
+        now: bool,
     },
     /// Accepted because it means nothing in memory; the text says so.
     Nothing {

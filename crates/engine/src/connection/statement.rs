@@ -235,7 +235,7 @@ impl Connection {
         }
     }
     /// Waits until nobody changes the table's definition.
-    fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
+    pub(crate) fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
         let locked = table.locked.clone();
         let blockers = move |f: &mut dyn FnMut(SessionId)| match locked.load(Ordering::SeqCst) {
             0 => {}
@@ -262,7 +262,7 @@ impl Connection {
     }
     /// Names tables in our line; gives how many were named before.
     #[inline]
-    fn enter_tables(&mut self, tables: &[Arc<Table>]) -> u64 {
+    pub(crate) fn enter_tables(&mut self, tables: &[Arc<Table>]) -> u64 {
         let words = &self.session.participant().line().words;
         let before = match words[TABLE_COUNT].load(Ordering::Relaxed) {
             IDLE => 0,
@@ -289,13 +289,13 @@ impl Connection {
     /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition
     /// waits for us.
     #[cold]
-    fn used_before(&self, table: &Table, announced: u64) -> bool {
+    pub(crate) fn used_before(&self, table: &Table, announced: u64) -> bool {
         let words = &self.session.participant().line().words;
         let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
         named.iter().any(|w| registry::same_table(w.load(Ordering::Relaxed), table.name()))
     }
     #[inline]
-    fn withdraw_tables(&self, to: u64) {
+    pub(crate) fn withdraw_tables(&self, to: u64) {
         self.session.participant().line().words[TABLE_COUNT].store(to, Ordering::Release)
     }
     #[inline]
@@ -341,6 +341,7 @@ impl Connection {
             _ => {
                 self.session.unpublish();
                 self.leave_tables();
+                self.end_advice(0);
                 self.cover()?;
                 Ok(None)
             }

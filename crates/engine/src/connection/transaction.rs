@@ -45,6 +45,7 @@ pub(super) struct Definitions {
     marked: usize,
     counters: [usize; 3],
     claims: usize,
+    advice: usize,
 }
 
 impl Connection {
@@ -285,6 +286,7 @@ impl Connection {
                     None => Ok(()),
                 };
                 self.end_definitions(true);
+                self.end_advice(0);
                 if c.is_some() && wait.is_ok() {
                     self.covered_by_commit()
                 }
@@ -293,6 +295,7 @@ impl Connection {
             }
             Err(e) => {
                 self.end_definitions(false);
+                self.end_advice(0);
                 Err(error::kernel(e))
             }
         }
@@ -309,6 +312,7 @@ impl Connection {
         self.session.unpublish();
         self.leave_tables();
         self.end_definitions(false);
+        self.end_advice(0);
     }
     pub(super) fn definitions(&self) -> Definitions {
         Definitions {
@@ -318,10 +322,12 @@ impl Connection {
             marked: self.marked.len(),
             counters: self.counters.counts(),
             claims: self.claims.len(),
+            advice: self.advice.len(),
         }
     }
     /// Goes back to what was changed of definitions then; the rows of the dictionary are as they were.
     fn restore(&mut self, d: &Definitions) {
+        self.end_advice(d.advice);
         if !self.defining {
             return;
         }

@@ -162,6 +162,12 @@ impl Session {
                 self.explain(*options, statement, bound, out)
             }
 
+            Statement::LockTables { names, mode, now } => {
+                for name in names {
+                    self.connection.lock_table(name, *mode, *now)?
+                }
+                out.done("LOCK TABLE", None)
+            }
             Statement::Checkpoint => {
                 self.database.engine.checkpoint()?;
                 out.done("CHECKPOINT", None)
@@ -184,6 +190,7 @@ impl Session {
                 self.plans.discard();
                 self.connection.forget_sequences();
                 self.cursors.clear();
+                self.connection.let_go_of_all_advisory();
                 self.settings.reset();
                 self.settings_changed();
                 out.done("DISCARD ALL", None)

@@ -53,6 +53,8 @@ pub(crate) struct SessionHost {
 struct Seen {
     settings: Option<Settings>,
     changed: bool,
+    /// What is to be told when the statement has succeeded.
+    warnings: Vec<(&'static str, String)>,
 }
 
 /// The error of a statement that somebody wished to end.
@@ -124,6 +126,9 @@ impl Caller for SessionHost {
         let shown = settings.show(name)?.1;
         seen.changed = true;
         Ok(shown)
+    }
+    fn warn(&self, sqlstate: &'static str, message: String) {
+        self.settings.lock().warnings.push((sqlstate, message))
     }
 }
 
@@ -347,7 +352,7 @@ impl Session {
     fn inform_host(&self) {
         *self.host.catalog.lock() = Some(self.connection.catalog());
         *self.host.facts.lock() = self.facts();
-        *self.host.settings.lock() = Seen { settings: Some(self.settings.clone()), changed: false };
+        *self.host.settings.lock() = Seen { settings: Some(self.settings.clone()), ..Seen::default() };
     }
 
     /// Takes over what the statement has set. A statement that failed has set nothing.
@@ -360,7 +365,10 @@ impl Session {
     #[cold]
     fn take_seen_settings(&mut self) {
         let seen = std::mem::take(&mut *self.host.settings.lock());
-        if let Seen { settings: Some(settings), changed: true } = seen {
+        for (state, message) in seen.warnings {
+            self.warn(state, message)
+        }
+        if let Some(settings) = seen.settings.filter(|_| seen.changed) {
             self.settings = settings;
             if !self.connection.in_transaction() {
                 self.settings.end_transaction()

@@ -13,6 +13,7 @@ use crate::parse::Raw;
 use crate::parse::lexer::{Token, TokenKind, Tokens};
 use crate::parse::tree::{self, DiscardMode, Node, TransactionStmtKind, VariableSetKind, node::Node as Kind};
 use ondol_engine::Access;
+use ondol_engine::table_lock::TableLock;
 use ondol_types::cast::CastContext;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
@@ -74,6 +75,7 @@ impl<'a> Binder<'a> {
                 DiscardMode::DiscardTemp => Ok(nothing("DISCARD TEMP", accepted::TEMPORARY_DISCARD)),
                 DiscardMode::Undefined => Err(unexpected("DISCARD")),
             },
+            Kind::LockStmt(s) => self.lock_tables(s),
             Kind::VacuumStmt(s) => {
                 for r in &s.rels {
                     let Kind::VacuumRelation(r) = kind(r)? else { return Err(unexpected("VACUUM")) };
@@ -91,6 +93,28 @@ impl<'a> Binder<'a> {
             }
             other => Err(SqlError::unsupported(statement_name(other))),
         }
+    }
+
+    /// The modes are PostgreSQL's, by number.
+    fn lock_tables(&mut self, s: &'a tree::LockStmt) -> SqlResult<Statement> {
+        let mode = match s.mode {
+            1..=3 => TableLock::Use,
+            4 => TableLock::Update,
+            8 => TableLock::Exclusive,
+            other => {
+                let name = ["SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE"].get((other - 5) as usize);
+                let name = name.ok_or_else(|| unexpected("LOCK TABLE"))?;
+                return Err(SqlError::unsupported(format_args!("LOCK TABLE in {name} MODE"))
+                    .hint("ACCESS EXCLUSIVE MODE keeps readers away as well."));
+            }
+        };
+        let mut names = Vec::with_capacity(s.relations.len());
+        for r in &s.relations {
+            let Kind::RangeVar(v) = kind(r)? else { return Err(unexpected("LOCK TABLE")) };
+            super::tree::check_schema(&v.catalogname, &v.schemaname, v.location)?;
+            names.push(self.table(v)?.def.name.clone())
+        }
+        Ok(Statement::LockTables { names, mode, now: s.nowait })
     }
 
     fn transaction(&mut self, s: &'a tree::TransactionStmt) -> SqlResult<Statement> {

@@ -4,6 +4,7 @@
 //! Each is a call away from the loop, which costs little beside what they do, and keeps the loop itself
 //! small. The answer is where to jump, or nothing: then the next instruction follows. exec/X1 to exec/X3 hold
 //! here too.
+use super::advisory::{self, is_advisory};
 use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
 use super::exec::{TICKS, World, canceled, internal};
 use super::frame::{Frame, Groups};
@@ -225,7 +226,10 @@ pub(super) fn exec(
             }
         }
         Op::Call { dst, func, args } => {
-            let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, world.context))?;
+            let v = with_values(row!(args), &f.memory, |v| match is_advisory(func) {
+                false => ondol_types::func::call(func, v, world.context),
+                true => advisory::call(connection, func, v, world.context),
+            })?;
             set!(dst, f.put_owned(&v)?);
             if let Some(p) = world.purse {
                 drop(v);

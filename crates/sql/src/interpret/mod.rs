@@ -16,6 +16,7 @@
 //!
 //! Not here: DDL, sessions, and text of any kind.
 mod access;
+mod advisory;
 mod batch;
 pub mod datum;
 mod exec;

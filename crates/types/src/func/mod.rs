@@ -185,6 +185,8 @@ pub trait Caller {
     fn setting(&self, name: &str) -> SqlResult<Option<String>>;
     /// Sets it, or resets it (`None`), and gives it as SHOW does then.
     fn set(&self, name: &str, value: Option<&str>, local: bool) -> SqlResult<String>;
+    /// Tells the user something, once the statement has succeeded.
+    fn warn(&self, sqlstate: &'static str, message: String);
 }
 
 /// Nobody: a function that asks is not called here.
@@ -198,6 +200,7 @@ impl Caller for NoCaller {
     fn set(&self, name: &str, _: Option<&str>, _: bool) -> SqlResult<String> {
         self.setting(name).map(Option::unwrap_or_default)
     }
+    fn warn(&self, _: &'static str, _: String) {}
 }
 
 impl Context<'static> {

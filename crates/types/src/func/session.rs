@@ -53,6 +53,11 @@ fn size_pretty(bytes: i128) -> String {
     String::new()
 }
 
+/// The functions of advisory locks are run by whoever has the connection that takes them.
+fn elsewhere() -> SqlResult<Value> {
+    Err(super::internal("an advisory lock was asked for where there is no connection"))
+}
+
 functions! {
     740 VERSION "version" () -> Text = |c| Ok(Value::Text(c.ctx.version.into())), stable;
     741 CURRENT_DATABASE "current_database" () -> Text = |c| Ok(Value::Text(c.ctx.database.into())), stable;
@@ -75,4 +80,25 @@ functions! {
     1301 CURRENT_SETTING_OR_NULL "current_setting" (Text, Bool) -> Text
         = |c| current_setting(c, c.bool(1)?), stable, asks;
     1302 SET_CONFIG "set_config" (Text, Text, Bool) -> Text = |c| set_config(c), volatile, lax, asks;
+    1310 PG_ADVISORY_LOCK "pg_advisory_lock" (Int8) -> Any = |_| elsewhere(), volatile, asks;
+    1311 PG_ADVISORY_LOCK_OF_TWO "pg_advisory_lock" (Int4, Int4) -> Any = |_| elsewhere(), volatile, asks;
+    1312 PG_ADVISORY_LOCK_SHARED "pg_advisory_lock_shared" (Int8) -> Any = |_| elsewhere(), volatile, asks;
+    1313 PG_ADVISORY_LOCK_SHARED_OF_TWO "pg_advisory_lock_shared" (Int4, Int4) -> Any = |_| elsewhere(), volatile, asks;
+    1314 PG_ADVISORY_XACT_LOCK "pg_advisory_xact_lock" (Int8) -> Any = |_| elsewhere(), volatile, asks;
+    1315 PG_ADVISORY_XACT_LOCK_OF_TWO "pg_advisory_xact_lock" (Int4, Int4) -> Any = |_| elsewhere(), volatile, asks;
+    1316 PG_ADVISORY_XACT_LOCK_SHARED "pg_advisory_xact_lock_shared" (Int8) -> Any = |_| elsewhere(), volatile, asks;
+    1317 PG_ADVISORY_XACT_LOCK_SHARED_OF_TWO "pg_advisory_xact_lock_shared" (Int4, Int4) -> Any = |_| elsewhere(), volatile, asks;
+    1318 PG_TRY_ADVISORY_LOCK "pg_try_advisory_lock" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
+    1319 PG_TRY_ADVISORY_LOCK_OF_TWO "pg_try_advisory_lock" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
+    1320 PG_TRY_ADVISORY_LOCK_SHARED "pg_try_advisory_lock_shared" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
+    1321 PG_TRY_ADVISORY_LOCK_SHARED_OF_TWO "pg_try_advisory_lock_shared" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
+    1322 PG_TRY_ADVISORY_XACT_LOCK "pg_try_advisory_xact_lock" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
+    1323 PG_TRY_ADVISORY_XACT_LOCK_OF_TWO "pg_try_advisory_xact_lock" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
+    1324 PG_TRY_ADVISORY_XACT_LOCK_SHARED "pg_try_advisory_xact_lock_shared" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
+    1325 PG_TRY_ADVISORY_XACT_LOCK_SHARED_OF_TWO "pg_try_advisory_xact_lock_shared" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
+    1326 PG_ADVISORY_UNLOCK "pg_advisory_unlock" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
+    1327 PG_ADVISORY_UNLOCK_OF_TWO "pg_advisory_unlock" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
+    1328 PG_ADVISORY_UNLOCK_SHARED "pg_advisory_unlock_shared" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
+    1329 PG_ADVISORY_UNLOCK_SHARED_OF_TWO "pg_advisory_unlock_shared" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
+    1330 PG_ADVISORY_UNLOCK_ALL "pg_advisory_unlock_all" () -> Any = |_| elsewhere(), volatile, asks;
 }
