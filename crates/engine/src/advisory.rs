@@ -1,8 +1,8 @@
 //! Advisory locks: locks of numbers, which mean what their users take them for.
 //!
-//! - **A1** *Modes.* A number is had by one session alone, or by several that share it. A session that has it
-//!   alone may share it as well, and one that is the only sharer may have it alone. Each taking counts, and is
-//!   let go by itself.
+//! - **A1** *Modes.* A number is had by one session alone, or by several that share it. A session that has
+//!   it alone may share it as well, and one that is the only sharer may have it alone. Each taking counts,
+//!   and is let go by itself.
 //! - **A2** *Scopes.* What is taken for a session lasts until it is let go or the session ends, whatever its
 //!   transactions come to. What is taken for a transaction ends with it, or when a savepoint from before it
 //!   is gone back to, and cannot be let go otherwise. Both are of the same number.

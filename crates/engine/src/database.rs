@@ -1,8 +1,8 @@
 //! An open database.
+use crate::advisory::Advisory;
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::connection::Connection;
-use crate::advisory::Advisory;
 use crate::definers::Definers;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;

@@ -128,6 +128,11 @@ impl Connection {
     /// the statement's name.
     pub(crate) fn mark_table(&mut self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
         self.refuse_in_use(table, what, &table.def.name)?;
+        self.mark(table)
+    }
+
+    /// The same for who does not change it: its own portals go on.
+    pub(crate) fn mark(&mut self, table: &Arc<Table>) -> SqlResult<()> {
         let me = self.session.id();
         if table.locked.load(Ordering::SeqCst) == me {
             return Ok(());

@@ -1,11 +1,11 @@
 //! LOCK TABLE: a table's lock for the rest of the transaction.
 //!
-//! - **L1** What uses a table names it in its line (connection/N1), and what changes its definition claims its
-//!   name and marks it. The modes are made of these: those that only ACCESS EXCLUSIVE is in the way of (ACCESS
-//!   SHARE, ROW SHARE, ROW EXCLUSIVE) name the table; SHARE UPDATE EXCLUSIVE, which is in its own way and in
-//!   that of CREATE INDEX, claims it as well; ACCESS EXCLUSIVE claims and marks it.
-//! - **L2** The modes that keep writers away and let readers in (SHARE, SHARE ROW EXCLUSIVE, EXCLUSIVE) are not
-//!   there: a line does not tell who writes.
+//! - **L1** What uses a table names it in its line (connection/N1), and what changes its definition claims
+//!   its name and marks it. The modes are made of these: those that only ACCESS EXCLUSIVE is in the way of
+//!   (ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE) name the table; SHARE UPDATE EXCLUSIVE, which is in its own way
+//!   and in that of CREATE INDEX, claims it as well; ACCESS EXCLUSIVE claims and marks it.
+//! - **L2** The modes that keep writers away and let readers in (SHARE, SHARE ROW EXCLUSIVE, EXCLUSIVE) are
+//!   not there: a line does not tell who writes.
 //! - **L3** No snapshot is taken: what the transaction reads next is as new as the lock.
 use crate::connection::Connection;
 use crate::database::find;
@@ -58,7 +58,7 @@ impl Connection {
         loop {
             let table = find(&self.catalog(), name)?.clone();
             if mode == TableLock::Exclusive {
-                return self.mark_table(&table, "LOCK TABLE");
+                return self.mark(&table);
             }
             let before = self.enter_tables(std::slice::from_ref(&table));
             barrier::light();

@@ -480,3 +480,18 @@ fn what_cursors_keep_is_charged_and_given_back() {
     s.execute("CLOSE c").unwrap();
     assert!(used(&db) <= before + (1 << 20));
 }
+
+#[test]
+fn a_declared_cursor_takes_parameters() {
+    let folder = TempFolder::new().unwrap();
+    let db = Database::open(folder.path()).unwrap();
+    let mut s = db.session();
+    s.execute("BEGIN").unwrap();
+    let text = "DECLARE c CURSOR FOR SELECT n * $2 FROM generate_series(1, $1) n";
+    s.query(text, &ondol::params![3i32, 10i32]).unwrap();
+    let rows = s.query("FETCH ALL FROM c", &[]).unwrap();
+    let found: Vec<i32> = rows.iter().map(|r| r.get(0).unwrap()).collect();
+    assert_eq!(found, [10, 20, 30]);
+    let few = s.query("DECLARE d CURSOR FOR SELECT $1::int", &[]).unwrap_err();
+    assert_eq!(few.sqlstate(), "42P02");
+}

@@ -726,8 +726,8 @@ fn advisory_locks_are_waited_for() {
          2: begin
          2: select 1, pg_advisory_xact_lock(7) == 1
          2: update t set v = 3 where id = 1 -- waits
-         1: select 1, pg_advisory_xact_lock(7) -- 40P01
-         1: rollback -- 2 ok
+         1: select 1, pg_advisory_xact_lock(7) -- 40P01, 2 ok
+         1: rollback
          2: commit",
     );
 }

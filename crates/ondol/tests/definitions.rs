@@ -121,7 +121,7 @@ fn dumped(s: &mut Session) -> String {
 }
 
 /// What is done to the table, and what its dump says then.
-const ALTERED: [(&str, &[&str]); 13] = [
+const ALTERED: [(&str, &[&str]); 14] = [
     (
         "ALTER TABLE t ALTER a SET DEFAULT 1 + 1, ALTER b SET DEFAULT 'x'",
         &["a integer DEFAULT 1 + 1", "DEFAULT 'x'"],
@@ -192,6 +192,19 @@ const ALTERED: [(&str, &[&str]); 13] = [
         ],
     ),
     (
+        "CREATE FUNCTION even(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 = 0'; \
+         CREATE FUNCTION four() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 4'; \
+         CREATE DOMAIN pair AS int DEFAULT four() \
+         CONSTRAINT is_even CHECK (even(VALUE)) CONSTRAINT small CHECK (VALUE < 100); \
+         CREATE TABLE u (a pair, b int DEFAULT four() + 1, c int DEFAULT 1); INSERT INTO u DEFAULT VALUES",
+        &[
+            "CREATE DOMAIN pair AS integer CONSTRAINT small CHECK (value < 100);\n",
+            "ALTER DOMAIN pair ADD CONSTRAINT is_even CHECK (even(value));\nALTER DOMAIN pair SET DEFAULT four();",
+            "ALTER TABLE u ALTER COLUMN b SET DEFAULT four() + 1;",
+            "4\t5\t1\n",
+        ],
+    ),
+    (
         "CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t'; ALTER TABLE t RENAME TO u",
         &["CREATE FUNCTION f() RETURNS SETOF u"],
     ),
@@ -227,6 +240,30 @@ fn what_is_altered_outlives_a_restart_and_a_dump() {
         let restored = open("restored");
         assert_eq!(dumped(&mut restored.session()), dump, "{done}: restored");
     }
+}
+
+#[test]
+fn a_dump_beside_an_altered_table_finds_its_rows() {
+    let folder = TempFolder::new().expect("a folder");
+    let db = Database::open(folder.path().join("db")).expect("a database");
+    let mut s = db.session();
+    s.execute(TABLE).expect("a table");
+    s.execute("BEGIN; ALTER TABLE t ADD COLUMN c int DEFAULT 7; SET datestyle = sql").expect("altered");
+    let mut other = db.session();
+    other.execute("SET datestyle = german").expect("a style");
+    let waiter = other.waiter();
+    let dumping = std::thread::spawn(move || {
+        let dump = dumped(&mut other);
+        let style = other.query("SHOW datestyle", &[]).expect("a setting").row(0).get::<String>(0);
+        (dump, style.expect("a text"))
+    });
+    while !waiter.is_waiting() {
+        std::thread::sleep(std::time::Duration::from_millis(1))
+    }
+    s.execute("COMMIT").expect("committed");
+    let (dump, style) = dumping.join().expect("it ends");
+    assert!(dump.contains("c integer DEFAULT 7") && dump.contains("1\tone\t7\n"), "{dump}");
+    assert_eq!(style, "German, DMY");
 }
 
 /// A folder from before there were checks has none, and takes them; who holds rows to them holds them to it

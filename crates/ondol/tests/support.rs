@@ -137,7 +137,6 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ON CONFLICT ON CONSTRAINT",
                 "INSERT INTO t VALUES (1) ON CONFLICT ON CONSTRAINT t_pkey DO NOTHING",
             ),
-            ("ON CONFLICT (expression)", "INSERT INTO t VALUES (1) ON CONFLICT ((a + 1)) DO NOTHING"),
             (
                 "ON CONFLICT (columns) WHERE",
                 "INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE a > 0 DO NOTHING",
@@ -149,6 +148,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("UPDATE", "UPDATE t SET b = 'x', c = c + 1 WHERE a = 1"),
             ("UPDATE ... FROM", "UPDATE t SET b = u.b FROM u WHERE u.a = t.a"),
             ("UPDATE ... SET (...) = (...)", "UPDATE t SET (b, c) = ('x', 1)"),
+            ("UPDATE ... SET (...) = (SELECT ...)", "UPDATE t SET (b, c) = (SELECT 'x', 1)"),
             ("UPDATE ... SET array[i] = ...", "UPDATE w SET a[1] = 2"),
             ("UPDATE ... SET array[i:j] = ...", "UPDATE w SET a[1:2] = '{3, 4}'"),
             ("INSERT ... (array[i])", "INSERT INTO w (a[1]) VALUES (2)"),
@@ -362,7 +362,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("SET TRANSACTION", "!BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; COMMIT"),
             ("PREPARE TRANSACTION", "!BEGIN; PREPARE TRANSACTION 'x'"),
             ("LOCK TABLE", "LOCK TABLE t"),
-            ("LOCK TABLE ... IN ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE, SHARE UPDATE EXCLUSIVE MODE", "LOCK TABLE t IN ROW SHARE MODE NOWAIT"),
+            (
+                "LOCK TABLE ... IN ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE, SHARE UPDATE EXCLUSIVE MODE",
+                "LOCK TABLE t IN ROW SHARE MODE NOWAIT",
+            ),
             ("LOCK TABLE ... IN SHARE, SHARE ROW EXCLUSIVE, EXCLUSIVE MODE", "LOCK TABLE t IN SHARE MODE"),
             (
                 "SET, SET LOCAL, RESET, SHOW",
@@ -390,6 +393,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "DECLARE INSENSITIVE CURSOR, ASENSITIVE (which every cursor is)",
                 "DECLARE c INSENSITIVE CURSOR FOR SELECT 1; CLOSE ALL",
             ),
+            ("EXPLAIN DECLARE", "EXPLAIN DECLARE c CURSOR FOR SELECT 1"),
             ("DECLARE BINARY CURSOR", "DECLARE c BINARY CURSOR FOR SELECT 1"),
             ("DECLARE CURSOR ... FOR UPDATE", "DECLARE c CURSOR FOR SELECT a FROM t FOR UPDATE"),
             ("LISTEN, NOTIFY", "LISTEN x"),

@@ -231,7 +231,11 @@ impl Session {
             outcome = match self.has_key(table, index, key, oid) {
                 Has::No => Ok(None),
                 Has::Yes(_) => Err(Error::UniqueViolation { index: index.id }),
-                Has::Perhaps(owner) => Ok(Some((oid, owner))),
+                // Whoever only locks a row leaves its key as it is (rival/R3).
+                Has::Perhaps(owner) => match self.only_locked(table, index, key, oid) {
+                    Some(_) => Err(Error::UniqueViolation { index: index.id }),
+                    None => Ok(Some((oid, owner))),
+                },
             };
             if !matches!(outcome, Ok(None)) {
                 break;

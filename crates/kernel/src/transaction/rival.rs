@@ -94,7 +94,13 @@ impl Session {
 
     /// The commit of a row with this key that another owns and has changed nothing of. The owner may be
     /// another by now, and the row too, than when the key was found: both are asked of what is there now.
-    fn only_locked(&self, table: &TableStore, index: &IndexStore, key: &[u8], oid: Oid) -> Option<u64> {
+    pub(super) fn only_locked(
+        &self,
+        table: &TableStore,
+        index: &IndexStore,
+        key: &[u8],
+        oid: Oid,
+    ) -> Option<u64> {
         let space = &self.kernel.space;
         let _pin = self.participant.pin();
         let w0 = space.word(oid.bits()).load(Ordering::Acquire);

@@ -356,7 +356,12 @@ impl Session {
         }
         self.connection.redefine_table(&a.table, &wide, &origins)?;
         let table = self.connection.catalog().qualified(&a.table);
-        self.run_over_and_over(&format!("UPDATE {table} SET {}", set.join(", ")))?;
+        let update = format!("UPDATE {table} SET {}", set.join(", "));
+        self.run_over_and_over(&update).map_err(|mut e| {
+            // Its place is in this text, not in the statement's.
+            e.0.position = None;
+            e
+        })?;
         Ok(())
     }
 

@@ -34,8 +34,14 @@ pub(crate) struct RowValues {
 }
 
 impl Session {
-    /// Runs a statement that has no plan of its own.
-    pub(crate) fn run_utility(&mut self, text: &str, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+    /// Runs a statement that has no plan of its own, with as many parameters as it takes.
+    pub(crate) fn run_utility(
+        &mut self,
+        text: &str,
+        bound: &Bound,
+        params: &[Value],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
         match &bound.statement {
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
                 Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a statement with a plan was run without it"))
@@ -152,7 +158,7 @@ impl Session {
                 self.deallocate(name.as_deref())?;
                 out.done(if name.is_some() { "DEALLOCATE" } else { "DEALLOCATE ALL" }, None)
             }
-            Statement::Declare(declare) => self.declare(declare, bound, out),
+            Statement::Declare(declare) => self.declare((declare, text), bound, params, out),
             Statement::Fetch(fetch) => self.fetch_named(fetch, out),
             Statement::Close(name) => {
                 self.close_named(name.as_deref())?;
@@ -430,7 +436,7 @@ impl Session {
             })?;
             return match ready {
                 Ready::Plan(p) => self.run_with_values(&p, &values, out),
-                Ready::Other(b) => self.run_utility(&named.text, &b, out),
+                Ready::Other(b) => self.run_utility(&named.text, &b, &values, out),
                 Ready::Empty => Ok(()),
             };
         }

@@ -11,18 +11,22 @@
 use crate::session::Session;
 use crate::session::cursor::{Cursor, KeptRows, cannot_be_run};
 use crate::session::output::Output;
+use crate::session::params::with_refs;
 use crate::session::plan::Plan;
 use crate::session::planned::Telling;
 use crate::session::rows::styled;
 use ondol_sql::bound::{Bound, Declare, Fetch, Movement, Statement};
 use ondol_sql::interpret::{Nowhere, Sink};
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, Value, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A cursor with a place in its result.
 struct Named {
     cursor: Cursor,
+    /// What declared it, and when, in microseconds from 2000-01-01.
+    text: Arc<str>,
+    declared_us: i64,
     hold: bool,
     /// D1: all rows that were fetched.
     fetched: Option<KeptRows>,
@@ -32,6 +36,17 @@ struct Named {
     at_start: bool,
     /// Behind the last row.
     at_end: bool,
+}
+
+/// An open cursor as the view `pg_cursors` has it; none is binary.
+#[derive(Clone, Debug)]
+pub(crate) struct CursorRow {
+    pub name: String,
+    pub statement: Arc<str>,
+    pub is_holdable: bool,
+    pub is_scrollable: bool,
+    /// Microseconds from 2000-01-01.
+    pub creation_us: i64,
 }
 
 /// A session's cursors.
@@ -53,6 +68,19 @@ impl Cursors {
     }
     pub fn clear(&mut self) {
         self.by_name.clear()
+    }
+    /// Those that are open, by name, but for the one that is being fetched from.
+    pub fn all(&self) -> Vec<CursorRow> {
+        let row = |(name, n): (&String, &Named)| CursorRow {
+            name: name.clone(),
+            statement: n.text.clone(),
+            is_holdable: n.hold,
+            is_scrollable: n.fetched.is_some(),
+            creation_us: n.declared_us,
+        };
+        let mut all: Vec<CursorRow> = self.by_name.iter().map(row).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 }
 
@@ -171,12 +199,13 @@ impl Named {
 impl Session {
     pub(crate) fn declare(
         &mut self,
-        declare: &Declare,
+        (declare, text): (&Declare, &str),
         bound: &Bound,
+        params: &[Value],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
         if self.in_transaction() {
-            self.declare_within(declare, bound)?;
+            self.declare_within((declare, text), bound, params)?;
             return out.done("DECLARE CURSOR", None);
         }
         if !declare.hold {
@@ -187,7 +216,7 @@ impl Session {
         }
         self.start_transaction(None, None)?;
         let done = self
-            .declare_within(declare, bound)
+            .declare_within((declare, text), bound, params)
             .and_then(|()| self.hold_cursors())
             .and_then(|()| self.connection.commit());
         match done {
@@ -202,7 +231,12 @@ impl Session {
         }
     }
 
-    fn declare_within(&mut self, declare: &Declare, bound: &Bound) -> SqlResult<()> {
+    fn declare_within(
+        &mut self,
+        (declare, text): (&Declare, &str),
+        bound: &Bound,
+        params: &[Value],
+    ) -> SqlResult<()> {
         let name = &declare.name;
         if self.cursors.by_name.contains_key(name) {
             let message = format!("cursor \"{name}\" already exists");
@@ -210,7 +244,7 @@ impl Session {
         }
         let query = Bound {
             statement: Statement::Query(declare.query.clone()),
-            params: Vec::new(),
+            params: bound.params.clone(),
             catalog_version: bound.catalog_version,
             notices: Vec::new(),
             is_foreign: bound.is_foreign,
@@ -220,9 +254,19 @@ impl Session {
             // What locks or changes rows deeper inside.
             return Err(SqlError::unsupported("DECLARE CURSOR for a query that changes or locks rows"));
         }
-        let cursor = self.open_plan(&plan, ("", &[]), &[])?;
+        let fitted = self.fit(params, &plan.program.params)?;
+        let cursor = with_refs(&fitted, |refs| self.open_plan(&plan, ("", &[]), refs))?;
         let fetched = declare.scroll.then(|| KeptRows::new(&plan.columns, self.connection.charge()));
-        let named = Named { cursor, hold: declare.hold, fetched, place: 0, at_start: true, at_end: false };
+        let named = Named {
+            cursor,
+            text: text.trim().into(),
+            declared_us: self.connection.transaction_time_us(),
+            hold: declare.hold,
+            fetched,
+            place: 0,
+            at_start: true,
+            at_end: false,
+        };
         self.cursors.by_name.insert(name.clone(), named);
         Ok(())
     }

@@ -172,7 +172,7 @@ impl Session {
             let done = match ready {
                 Ready::Empty => return Ok(()),
                 Ready::Plan(p) => self.run_with_values(&p, params, out),
-                Ready::Other(b) => self.run_utility(text, &b, out),
+                Ready::Other(b) => self.run_utility(text, &b, params, out),
             };
             match done {
                 Err(e) if is_stale(&e) => self.plans.forget(),

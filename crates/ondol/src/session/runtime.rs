@@ -2,6 +2,7 @@
 //! world.
 use crate::session::Session;
 use crate::session::facts::Facts;
+use crate::session::named::CursorRow;
 use crate::session::plan::Plan;
 use crate::session::settings::Settings;
 use crate::session::system;
@@ -52,6 +53,7 @@ pub(crate) struct SessionHost {
 #[derive(Default)]
 struct Seen {
     settings: Option<Settings>,
+    cursors: Vec<CursorRow>,
     changed: bool,
     /// What is to be told when the statement has succeeded.
     warnings: Vec<(&'static str, String)>,
@@ -88,8 +90,11 @@ impl Host for SessionHost {
                 None => Ok(()),
             };
         }
-        let settings = self.settings.lock().settings.clone();
-        system::rows(view, connection, settings.as_ref(), each)
+        let (settings, cursors) = {
+            let seen = self.settings.lock();
+            (seen.settings.clone(), seen.cursors.clone())
+        };
+        system::rows(view, connection, settings.as_ref(), &cursors, each)
     }
     fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let Some(catalog) = self.catalog.lock().clone() else {
@@ -352,7 +357,8 @@ impl Session {
     fn inform_host(&self) {
         *self.host.catalog.lock() = Some(self.connection.catalog());
         *self.host.facts.lock() = self.facts();
-        *self.host.settings.lock() = Seen { settings: Some(self.settings.clone()), ..Seen::default() };
+        *self.host.settings.lock() =
+            Seen { settings: Some(self.settings.clone()), cursors: self.cursors.all(), ..Seen::default() };
     }
 
     /// Takes over what the statement has set. A statement that failed has set nothing.

@@ -1,11 +1,12 @@
 //! The rows of the system's views (`ondol_sql::bind::system` has their columns).
+use crate::session::named::CursorRow;
 use crate::session::settings::Settings;
 use ondol_base::pool;
 use ondol_engine::{Catalog, Connection, FunctionDef, IndexKind, Path, Returns, TableDef};
 use ondol_sql::code::Program;
 use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
 
-use ValueRef::{Bool, Int4, Int8, Text};
+use ValueRef::{Bool, Int4, Int8, Text, Timestamptz};
 
 /// What a function gives back, as CREATE FUNCTION says it.
 pub(crate) fn returns(catalog: &Catalog, path: &Path, of: &Returns) -> String {
@@ -78,6 +79,7 @@ pub(crate) fn rows(
     view: &str,
     connection: &Connection,
     settings: Option<&Settings>,
+    cursors: &[CursorRow],
     each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
 ) -> SqlResult<()> {
     let (catalog, path) = (connection.catalog(), Path::public());
@@ -137,6 +139,18 @@ pub(crate) fn rows(
         "ondol_settings" => {
             for s in settings.iter().flat_map(|s| s.all()) {
                 each(&[Text(s.name), Text(&s.shown), Text(s.short_desc), Bool(s.changes)])?;
+            }
+        }
+        "ondol_cursors" => {
+            for c in cursors {
+                each(&[
+                    Text(&c.name),
+                    Text(&c.statement),
+                    Bool(c.is_holdable),
+                    Bool(false),
+                    Bool(c.is_scrollable),
+                    Timestamptz(c.creation_us),
+                ])?;
             }
         }
         "ondol_status" => {

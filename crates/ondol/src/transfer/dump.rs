@@ -5,16 +5,18 @@
 //! CREATE SCHEMA ...;                      schemas first; all names are written with them
 //! CREATE TYPE ...;                        types before what has them
 //! CREATE SEQUENCE ...;                    sequences before defaults that name them
-//! CREATE TABLE ...;                       each table, its columns alone
+//! CREATE TABLE ...;                       each table, its columns alone, with defaults that call no function
 //! COPY ... FROM stdin; data \.            its rows
 //! ALTER SEQUENCE ... OWNED BY ...; SELECT setval(...);   what goes with a column, and how far each has come
 //! CREATE INDEX ...; ALTER TABLE ... ADD ...;   then indexes and constraints, so that they are built at once
 //! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
 //! CREATE FUNCTION ...;
-//! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   last the checks of tables, which may call them
+//! ALTER DOMAIN ... ADD, SET DEFAULT; ALTER TABLE ... SET DEFAULT ...;   what calls them
+//! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   last the checks of tables, which may call them, too
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
+//!   All tables are in use before the snapshot is taken, so that no definition changes which rows it finds.
 //!   Sequences have none: each is written after the rows, as far as it has come by then, which is at least as
 //!   far as the rows need.
 //! - **D2** Restored into an empty database, it gives the same types, tables, rows, indexes, constraints and
@@ -22,12 +24,13 @@
 use crate::session::Session;
 use crate::session::system;
 use ondol_engine::name::{PUBLIC, USUAL_PATH};
+use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
     Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexDef, Isolation, Name, Path, Sequence,
     SequenceOptions, TableDef,
 };
 pub use ondol_types::name::quote;
-use ondol_types::user::UserDef;
+use ondol_types::user::{Part, UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type};
 use std::io::Write;
 
@@ -87,12 +90,20 @@ fn column_default(c: &ColumnDef, catalog: &Catalog) -> String {
 
 /// The statement that makes the table, without its indexes.
 pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
+    create_table_but(catalog, table, &|_| false)
+}
+
+/// The same without defaults that are `later`'s.
+fn create_table_but(catalog: &Catalog, table: &TableDef, later: &dyn Fn(&str) -> bool) -> String {
     let (name, path) = (in_dump(catalog, &table.full_name()), Path::public());
     let columns: Vec<String> = table
         .columns
         .iter()
         .map(|c| {
-            let default = column_default(c, catalog);
+            let default = match &c.default {
+                Some(text) if c.generated.is_none() && later(text) => String::new(),
+                _ => column_default(c, catalog),
+            };
             let not_null = if c.not_null { " NOT NULL" } else { "" };
             format!("    {} {}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
         })
@@ -207,7 +218,16 @@ impl Session {
     /// Writes the whole database as SQL that `execute`, the shell and `ondol restore` take. `progress` is
     /// told the name of each table and the rows written of it, when it is done.
     pub fn dump(&mut self, out: &mut dyn Write, mut progress: impl FnMut(&str, u64)) -> SqlResult<()> {
-        self.begin(Isolation::RepeatableRead)?;
+        // Tables that are made while others are waited for are to be in use, too.
+        const TRIES: u32 = 100;
+        for turn in 1.. {
+            self.begin(Isolation::RepeatableRead)?;
+            let is_still = self.use_all_tables().inspect_err(|_| self.rollback())?;
+            if is_still || turn == TRIES {
+                break;
+            }
+            self.rollback()
+        }
         // What is moved is written in the usual styles (style/S1), whatever this session's are.
         for name in ["datestyle", "intervalstyle", "extra_float_digits", "bytea_output"] {
             self.settings.set(name, None, true)?;
@@ -218,11 +238,24 @@ impl Session {
         done
     }
 
-    fn dump_within(&mut self, out: &mut dyn Write, progress: &mut dyn FnMut(&str, u64)) -> SqlResult<()> {
-        // The first statement takes the snapshot; the dictionary is read after it, and no table it names can
-        // be dropped or changed while a snapshot uses it.
+    /// Uses all tables, then takes the transaction's snapshot. Whether the dictionary was the same all along.
+    fn use_all_tables(&mut self) -> SqlResult<bool> {
+        let before = self.catalog();
+        for table in before.tables() {
+            self.connection.lock_table(&table.def.full_name(), TableLock::Use, false)?
+        }
         self.query("SELECT 1", &[])?;
+        Ok(self.catalog().version == before.version)
+    }
+
+    fn dump_within(&mut self, out: &mut dyn Write, progress: &mut dyn FnMut(&str, u64)) -> SqlResult<()> {
         let catalog = self.catalog();
+        let called: Vec<String> = catalog.functions.values().map(|f| f.name.to_lowercase()).collect();
+        // Of a name that only stands there, too: it does no harm.
+        let later = |text: &str| {
+            let text = text.to_lowercase();
+            called.iter().any(|name| text.contains(name))
+        };
         write!(out, "-- Ondol {} dump\n\nBEGIN;\n", env!("CARGO_PKG_VERSION")).map_err(failed)?;
         let schemas = create_schemas(&catalog);
         let base = match catalog.schema_name(PUBLIC) {
@@ -243,8 +276,21 @@ impl Session {
         go_by(out, &base)?;
         let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
         types.sort_by_key(|u| u.number);
+        let mut altered = String::new();
         for user in types {
-            write!(out, "\n{}\n", create_type(&catalog, Path::public(), user)).map_err(failed)?;
+            let mut early = user.clone();
+            if user.kind == domain::CODE {
+                let name = in_dump(&catalog, &Name::new(user.schema, &*user.name));
+                let is_later = |part: &Part| part.text.as_deref().is_some_and(later);
+                for check in early.parts.extract_if(.., |p| is_later(p)) {
+                    let (check, text) = (quote(&check.name), check.text.unwrap_or_default());
+                    altered += &format!("ALTER DOMAIN {name} ADD CONSTRAINT {check} CHECK ({text});\n");
+                }
+                if let Some(default) = early.default.take_if(|d| later(d)) {
+                    altered += &format!("ALTER DOMAIN {name} SET DEFAULT {default};\n");
+                }
+            }
+            write!(out, "\n{}\n", create_type(&catalog, Path::public(), &early)).map_err(failed)?;
         }
         // Those of identity columns are made with their tables.
         let is_identity =
@@ -253,7 +299,13 @@ impl Session {
             write!(out, "\n{}", create_sequence(&catalog, sequence)).map_err(failed)?;
         }
         for table in catalog.tables() {
-            write!(out, "\n{}", create_table(&catalog, &table.def)).map_err(failed)?;
+            write!(out, "\n{}", create_table_but(&catalog, &table.def, &later)).map_err(failed)?;
+            for c in &table.def.columns {
+                if let Some(default) = c.default.as_deref().filter(|d| later(d)) {
+                    let (table, column) = (in_dump(&catalog, &table.def.full_name()), quote(&c.name));
+                    altered += &format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default};\n");
+                }
+            }
             if !table.def.columns.is_empty() {
                 let given = table.def.columns.iter().filter(|c| c.computed().is_none());
                 let columns: Vec<String> = given.map(|c| quote(&c.name)).collect();
@@ -283,6 +335,7 @@ impl Session {
             write!(out, "{}", create_function(&catalog, function)).map_err(failed)?;
         }
         go_by(out, &base)?;
+        write!(out, "{altered}").map_err(failed)?;
         for table in catalog.tables() {
             for check in &table.def.checks {
                 write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;

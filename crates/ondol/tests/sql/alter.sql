@@ -120,3 +120,20 @@ CREATE INDEX i ON another (a);
 ALTER TABLE i ALTER COLUMN a SET NOT NULL;
 ALTER TABLE i RENAME TO j;
 DROP TABLE another;
+
+-- USING with a literal; a key's name that becomes free; the only column
+create table literal (a text, b int);
+insert into literal values ('x', 1);
+alter table literal alter a type int using '5';
+alter table literal alter b type text using null;
+alter table literal alter b type int using 'x';
+select * from literal;
+create table s (a int primary key, b int not null);
+alter table s drop constraint s_pkey, add primary key (b);
+insert into s values (1, 1);
+insert into s values (2, 1);
+create table single (a int);
+insert into single values (1);
+alter table single drop a, add b text default 'b';
+select * from single;
+alter table single drop b;

@@ -115,3 +115,17 @@ SELECT * FROM up(3, 3);
 SELECT * FROM plain ORDER BY y;
 DROP FUNCTION up(integer, integer);
 DROP TABLE t, long, plain, padded;
+
+-- WHERE and expressions in the target: no index is partial
+create table target (a int primary key, b int, c int, constraint positive check (a > 0), unique (b, c));
+insert into target values (1, 1, 1);
+insert into target values (1, 2, 2) on conflict (a) where b > 0 do nothing;
+insert into target values (1, 2, 2) on conflict ((a)) do update set b = excluded.b;
+insert into target values (2, 2, 1) on conflict (b, (c)) where true do nothing;
+insert into target values (1, 2, 2) on conflict ((a + 1)) do nothing;
+insert into target values (1, 2, 2) on conflict (a, (a + 1)) do nothing;
+insert into target values (1, 2, 2) on conflict (a) where nothing > 0 do nothing;
+
+insert into target values (1, 2, 2) on conflict on constraint positive do nothing;
+insert into target values (1, 2, 2) on conflict on constraint nothing do nothing;
+select * from target;

@@ -354,3 +354,16 @@ begin;
 declare c cursor for select a from t;
 delete from t where current of c;
 rollback;
+
+-- what is open; EXPLAIN of DECLARE
+begin;
+declare b cursor for select 1;
+declare a scroll cursor with hold for select 2;
+select name, statement, is_holdable, is_binary, is_scrollable from ondol_cursors order by name;
+close b;
+select name from ondol_cursors;
+commit;
+select name, is_holdable from ondol_cursors;
+close all;
+select count(*) from ondol_cursors;
+explain (costs off) declare c cursor for select n from generate_series(1, 3) n;

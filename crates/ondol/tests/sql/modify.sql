@@ -39,3 +39,19 @@ SELECT id, b FROM t ORDER BY id;
 TRUNCATE t;
 SELECT * FROM t;
 DROP TABLE t, s;
+
+-- several columns from one subquery
+create table several (a int primary key, b text, c int);
+insert into several values (1, 'one', 10), (2, 'two', 20), (3, 'three', 30);
+update several set (b, c) = (select b || '!', c + 1 from several s where s.a = several.a + 1);
+select * from several order by a;
+update several set (c, b) = (select s.a, s.b from (values (1, 'x', 5), (2, 'y', 4)) s(a, b, o) order by o limit 1) where a = 1;
+update several s set a = s.a + 10, (b, c) = (select 'z', max(t.c) from several t) where a = 2;
+select * from several order by a;
+update several set (b, c) = (select 'x');
+update several set (b, c) = (select b, c from several);
+update several set (b, c) = (select random()::text, 1);
+update several set (b, c) = (select 1, 2 union select 1, 2);
+update several set (b, b) = (select 'x', 'y');
+update several set (c, b) = (select 'x', 'y');
+drop table several;

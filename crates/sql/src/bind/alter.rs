@@ -168,6 +168,8 @@ impl<'a> Binder<'a> {
         for c in actions {
             self.alter(&mut altered, c)?
         }
+        let is_bare = altered.def.columns.is_empty() && !table.def.columns.is_empty();
+        refuse(is_bare, "a table without columns")?;
         for check in altered.def.checks.iter().filter(|_| types) {
             check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
         }
@@ -429,7 +431,6 @@ impl<'a> Binder<'a> {
             self.notices.push(("00000", format!("{missing}, skipping")));
             return Ok(());
         };
-        refuse(def.columns.len() == 1, "a table without columns")?;
         let mut computed = Vec::new();
         for (g, column) in def.columns.iter().enumerate() {
             if g != n && check::generated_of(self.catalog, def, column)?.contains(&(n as u16)) {
@@ -650,7 +651,8 @@ impl<'a> Binder<'a> {
                         true => (String::new(), "pkey"),
                         false => (key.columns.join("_"), "key"),
                     };
-                    self.choose_name(&def.full_name(), &middle, label, &taken)
+                    let is_free = |n: &str| !taken(n) && gone(n);
+                    self.choose_free_name(&def.full_name(), &middle, label, &is_free, &taken)
                 }
             };
             let index = NewIndex {

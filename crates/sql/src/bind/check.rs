@@ -381,14 +381,9 @@ impl<'a> Binder<'a> {
 
     /// What USING says of a column's new values, over the columns of a row.
     pub(super) fn transform(&mut self, def: &TableDef, node: &'a Node) -> SqlResult<Expr> {
-        self.row_expr(
-            &def.full_name(),
-            &def.columns,
-            Clause::Transform,
-            "transform expression",
-            node,
-            |b, e| b.settle(e),
-        )
+        // A literal gets its type from the column.
+        let what = "transform expression";
+        self.row_expr(&def.full_name(), &def.columns, Clause::Transform, what, node, |_, e| Ok(e))
     }
 
     fn row_expr(

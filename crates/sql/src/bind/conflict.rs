@@ -20,6 +20,8 @@ enum Named {
     Columns(BTreeSet<usize>),
     /// The place of a constraint's index.
     Index(u16),
+    /// An expression that is no column's: there is no such index.
+    Nothing,
 }
 
 impl<'a> Binder<'a> {
@@ -46,6 +48,7 @@ impl<'a> Binder<'a> {
             None => Vec::new(),
             Some(Named::Index(n)) => vec![n],
             Some(Named::Columns(columns)) => matching(&table, &columns)?,
+            Some(Named::Nothing) => return Err(no_arbiter()),
         };
         Ok(OnConflict { arbiters, update })
     }
@@ -75,6 +78,10 @@ impl<'a> Binder<'a> {
             let is_it = |i: &IndexDef| i.constraint && i.name == infer.conname;
             return match table.def.indexes.iter().position(is_it) {
                 Some(n) => Ok(Named::Index(n as u16)),
+                None if table.def.checks.iter().any(|c| c.name == infer.conname) => Err(SqlError::new(
+                    sqlstate::WRONG_OBJECT_TYPE,
+                    "constraint in ON CONFLICT clause has no associated index",
+                )),
                 None => {
                     let message = format!(
                         "constraint \"{}\" for table \"{}\" does not exist",
@@ -85,6 +92,7 @@ impl<'a> Binder<'a> {
             };
         }
         let mut columns = BTreeSet::new();
+        let mut is_there = true;
         for node in &infer.index_elems {
             let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("ON CONFLICT")) };
             let refused = |what: &str| {
@@ -97,16 +105,22 @@ impl<'a> Binder<'a> {
             if !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined) {
                 return refused("NULLS FIRST/LAST");
             }
-            refuse_at(e.expr.is_some(), "an expression in ON CONFLICT (...)", infer.location)?;
             refuse_at(!e.collation.is_empty(), "COLLATE in ON CONFLICT (...)", infer.location)?;
             refuse_at(!e.opclass.is_empty(), "an operator class in ON CONFLICT (...)", infer.location)?;
-            match self.resolve_column(&[e.name.as_str()], infer.location)?.kind {
-                ExprKind::Column { column, .. } => columns.insert(usize::from(column)),
-                _ => return Err(unexpected("a column in ON CONFLICT")),
+            let named = match e.expr.as_deref() {
+                Some(node) => self.expr(node)?,
+                None => self.resolve_column(&[e.name.as_str()], infer.location)?,
             };
+            match named.kind {
+                ExprKind::Column { column, .. } => {
+                    columns.insert(usize::from(column));
+                }
+                _ => is_there = false,
+            }
         }
-        refuse_at(infer.where_clause.is_some(), "WHERE behind ON CONFLICT (...)", infer.location)?;
-        Ok(Named::Columns(columns))
+        // Every row of the table is in its indexes, those that the condition is true of among them.
+        infer.where_clause.as_deref().map(|node| self.expr(node)).transpose()?;
+        Ok(if is_there { Named::Columns(columns) } else { Named::Nothing })
     }
 }
 
@@ -116,9 +130,10 @@ fn matching(table: &Table, columns: &BTreeSet<usize>) -> SqlResult<Vec<u16>> {
         |i: &IndexDef| i.unique && i.columns.iter().map(|c| c.column).collect::<BTreeSet<_>>() == *columns;
     let arbiters: Vec<u16> =
         (0..).zip(&table.def.indexes).filter(|(_, i)| matches(i)).map(|(n, _)| n).collect();
-    if arbiters.is_empty() {
-        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-        return Err(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message));
-    }
-    Ok(arbiters)
+    if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) }
+}
+
+fn no_arbiter() -> SqlError {
+    let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+    SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message)
 }

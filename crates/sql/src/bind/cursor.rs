@@ -1,7 +1,7 @@
 //! DECLARE, FETCH, MOVE, CLOSE.
 use super::Binder;
 use super::tree::{kind, need, refuse, unexpected};
-use crate::bound::{Declare, ExprKind, Fetch, Movement, Statement, walk_query};
+use crate::bound::{Declare, Fetch, Movement, Statement};
 use crate::parse::tree::{self, FetchDirection, node::Node as Kind};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -36,12 +36,6 @@ impl<'a> Binder<'a> {
         // INSENSITIVE and ASENSITIVE ask for nothing: a cursor sees what it saw when it was declared.
         refuse(!select.locking_clause.is_empty(), "DECLARE CURSOR ... FOR UPDATE/SHARE")?;
         let query = self.settled_select(select)?;
-        let mut has_params = false;
-        walk_query(&query, 0, &mut |e, _| {
-            has_params |= matches!(e.kind, ExprKind::Param(_));
-            true
-        });
-        refuse(has_params, "a parameter in DECLARE CURSOR")?;
         let (name, scroll, hold) = (s.portalname.clone(), has(SCROLL), has(HOLD));
         Ok(Statement::Declare(Declare { name, scroll, hold, query }))
     }

@@ -501,11 +501,24 @@ impl<'a> Binder<'a> {
         label: &str,
         taken: &dyn Fn(&str) -> bool,
     ) -> String {
+        self.choose_free_name(table, columns, label, &|_| false, taken)
+    }
+
+    /// The same where what has some names is about to go, so that these are `free`.
+    pub(super) fn choose_free_name(
+        &self,
+        table: &Name,
+        columns: &str,
+        label: &str,
+        free: &dyn Fn(&str) -> bool,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> String {
         let mut n = 0;
         loop {
             let label = if n == 0 { label.to_string() } else { format!("{label}{n}") };
             let name = object_name(&table.name, columns, &label);
-            if self.no_such_relation(&Name::new(table.schema, &*name)).is_ok() && !taken(&name) {
+            let is_there = self.no_such_relation(&Name::new(table.schema, &*name)).is_err();
+            if free(&name) || !is_there && !taken(&name) {
                 return name;
             }
             n += 1;

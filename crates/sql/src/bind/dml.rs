@@ -7,12 +7,13 @@ use super::select::null;
 use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
 use super::{Binder, coerce};
 use crate::bound::{
-    Expr, ExprKind, From, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef, Target,
-    walk_expr,
+    Expr, ExprKind, From, Inner, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef,
+    Target, walk_expr,
 };
 use crate::parse::tree::{self, Node, ResTarget, node::Node as Kind};
 use ondol_engine::name::PUBLIC;
 use ondol_engine::{Catalog, ColumnDef, Generated, Name, Table};
+use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::sync::Arc;
 
@@ -393,7 +394,7 @@ impl<'a> Binder<'a> {
         if let Kind::MultiAssignRef(m) = kind(value)? {
             let source = need(&m.source)?;
             let Kind::RowExpr(row) = kind(source)? else {
-                return Err(at(SqlError::unsupported("SET (...) = (SELECT ...)"), t.location));
+                return Err(at(SqlError::unsupported("SET of several columns to this"), t.location));
             };
             if row.args.len() != usize::try_from(m.ncolumns).unwrap_or(0) {
                 let message = "number of columns does not match number of values";
@@ -407,6 +408,12 @@ impl<'a> Binder<'a> {
 
     /// The value of `column = ...` in SET.
     fn assigned(&mut self, column: &ColumnDef, t: &'a ResTarget) -> SqlResult<Expr> {
+        if let Kind::MultiAssignRef(m) = kind(need(&t.val)?)?
+            && let Kind::SubLink(link) = kind(need(&m.source)?)?
+        {
+            let e = self.part_of_row(link, m)?;
+            return self.assign(e, declared(column), &column.name);
+        }
         let value = self.assigned_value(t)?;
         if is_default(value) {
             return default_of(self.catalog, column);
@@ -418,6 +425,37 @@ impl<'a> Binder<'a> {
         }
         let e = self.expr(value)?;
         self.assign(e, declared(column), &column.name)
+    }
+
+    /// A column of the row that a subquery gives, as a subquery of its own: so one that gives another row
+    /// each time is refused, and one whose other columns decide about its rows.
+    fn part_of_row(&mut self, link: &'a tree::SubLink, m: &'a tree::MultiAssignRef) -> SqlResult<Expr> {
+        let Kind::SelectStmt(select) = kind(need(&link.subselect)?)? else {
+            return Err(unexpected("SET of several columns"));
+        };
+        let mut query = self.settled_select(select)?;
+        if query.visible().count() != usize::try_from(m.ncolumns).unwrap_or(0) {
+            let message = "number of columns does not match number of values";
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), link.location));
+        }
+        let decides = query.distinct || !query.distinct_on.is_empty() || query.set.is_some();
+        if decides || !query.locks.is_empty() || query.calls(Volatility::Volatile) {
+            let what = "SET (...) = (SELECT ...) with DISTINCT, UNION, locks or volatile functions";
+            return Err(at(SqlError::unsupported(what), link.location));
+        }
+        // The column first; others stay where ORDER BY goes by them.
+        let chosen = usize::try_from(m.colno - 1).unwrap_or(0);
+        query.targets.swap(0, chosen);
+        for key in &mut query.order_by {
+            key.target = match key.target {
+                0 => chosen,
+                n if n == chosen => 0,
+                n => n,
+            }
+        }
+        query.targets.iter_mut().skip(1).for_each(|t| t.hidden = true);
+        let Expr { ty, at, .. } = query.targets[0].expr;
+        Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at })
     }
 
     pub(super) fn delete(&mut self, s: &'a tree::DeleteStmt) -> SqlResult<Statement> {

@@ -49,6 +49,17 @@ pub const VIEWS: &[View] = &[
         &[("kind", TypeId::TEXT), ("name", TypeId::TEXT), ("rows", TypeId::INT8), ("bytes", TypeId::INT8)],
     ),
     (
+        "ondol_cursors",
+        &[
+            ("name", TypeId::TEXT),
+            ("statement", TypeId::TEXT),
+            ("is_holdable", TypeId::BOOL),
+            ("is_binary", TypeId::BOOL),
+            ("is_scrollable", TypeId::BOOL),
+            ("creation_time", TypeId::TIMESTAMPTZ),
+        ],
+    ),
+    (
         "ondol_settings",
         &[
             ("name", TypeId::TEXT),

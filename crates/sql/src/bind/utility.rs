@@ -112,7 +112,12 @@ impl<'a> Binder<'a> {
         for r in &s.relations {
             let Kind::RangeVar(v) = kind(r)? else { return Err(unexpected("LOCK TABLE")) };
             super::tree::check_schema(&v.catalogname, &v.schemaname, v.location)?;
-            names.push(self.table(v)?.def.name.clone())
+            let table = self.table(v).map_err(|mut e| {
+                // PostgreSQL tells no place.
+                e.0.position = None;
+                e
+            })?;
+            names.push(table.def.name.clone())
         }
         Ok(Statement::LockTables { names, mode, now: s.nowait })
     }
@@ -243,7 +248,11 @@ impl<'a> Binder<'a> {
             }
         }
         let node = kind(need(&s.query)?)?;
-        let statement = self.statement(node, raw)?;
+        let statement = match self.statement(node, raw)? {
+            // A cursor's plan is its query's.
+            Statement::Declare(d) => Statement::Query(d.query),
+            other => other,
+        };
         if !matches!(
             statement,
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) | Statement::Execute { .. }

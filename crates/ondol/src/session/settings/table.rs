@@ -154,7 +154,8 @@ impl Setting {
         Err(SqlError::new("55P02", format!("parameter \"{name}\" {when}")))
     }
 
-    /// The value that a text is, where the setting has the value `now`; `name` is what the statement calls it.
+    /// The value that a text is, where the setting has the value `now`; `name` is what the statement calls
+    /// it.
     pub fn value(&self, name: &str, given: &str, now: &str) -> SqlResult<String> {
         let invalid = || invalid(name, given);
         let value = match self.known.kind {
