@@ -103,7 +103,7 @@ fn day_of_week(days: i32) -> i64 {
 }
 
 /// The year a day's ISO week belongs to, and the week's number.
-fn iso_week(days: i32) -> (i32, i64) {
+pub(crate) fn iso_week(days: i32) -> (i32, i64) {
     // A week belongs to the year of its Thursday.
     let thursday = i64::from(days) - (day_of_week(days) + 6) % 7 + 3;
     let (year, ..) = civil_from_days(thursday as i32);

@@ -22,7 +22,7 @@ mod word;
 mod write;
 pub mod zone;
 
-pub(crate) use field::{Field, field, not_recognized, not_supported, unit};
+pub(crate) use field::{Field, field, iso_week, not_recognized, not_supported, unit};
 pub use field::{
     date_part_timestamp, date_part_timestamptz, date_trunc_timestamp, date_trunc_timestamptz, extract_date,
     extract_timestamp, extract_timestamptz,

@@ -58,6 +58,7 @@ pub mod datetime;
 pub mod digest;
 pub mod exact;
 pub mod float;
+pub(crate) mod format;
 pub mod integer;
 pub mod operator;
 pub mod pattern;
@@ -81,6 +82,7 @@ pub mod id {
     pub use super::datetime::id::*;
     pub use super::exact::id::*;
     pub use super::float::id::*;
+    pub use super::format::id::*;
     pub use super::integer::id::*;
     pub use super::pattern::id::*;
     pub use super::regex::id::*;
@@ -325,6 +327,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     series::DEFS,
     bytea::DEFS,
     datetime::DEFS,
+    format::DEFS,
     session::DEFS,
     system::DEFS,
     crate::array::DEFS,

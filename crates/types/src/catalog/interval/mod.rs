@@ -15,7 +15,7 @@
 //! The parts: `read` reads text, `write` shows the other styles of a session (`IntervalStyle`), `arithmetic`
 //! computes.
 //!
-//! Not here: time zones as intervals, OVERLAPS.
+//! Not here: OVERLAPS.
 //!
 //! Sources: PostgreSQL 15's documentation, 8.5.4 and 9.9, its catalogue, and its answers.
 
@@ -29,10 +29,11 @@ use super::{Cast, Form, Key, compares, comparisons};
 use crate::agg::{AggDef, Own};
 use crate::cast::CastContext::Implicit;
 use crate::datetime::{self as dt, Field, USECS_PER_DAY, USECS_PER_SEC};
+use crate::func::format::{Shown, shifted};
 use crate::func::operator::{binary, prefix};
 use crate::func::{Call, Context, OperatorDef, functions};
 use crate::ty::{Category, Modifier, OwnModifier, TypeDef, bad_modifier};
-use crate::{Numeric, SqlResult, Type, TypeId, Value, ValueRef, text};
+use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 
 pub(super) const TYPE: TypeDef = TypeDef::opaque(1186, "interval", "interval", Category::Timespan, &FORM)
     .array(1187)
@@ -449,6 +450,32 @@ functions! {
         |c| timestamp(date_bin(c.interval(0)?, c.timestamp(1)?, c.timestamp(2)?));
     903 DATE_BIN_TZ "date_bin" (Interval, Timestamptz, Timestamptz) -> Timestamptz =
         |c| timestamptz(date_bin(c.interval(0)?, c.timestamptz(1)?, c.timestamptz(2)?));
+    1344 TO_CHAR_INTERVAL "to_char" (Interval, Text) -> Text = |c| to_char(c.interval(0)?, c.text(1)?), stable;
+    1345 TIMEZONE_OF_INTERVAL "timezone" (Interval, Timestamptz) -> Timestamp =
+        |c| timestamp(shifted(c.timestamptz(1)?, east(c.interval(0)?)?));
+    1346 TIMEZONE_IN_INTERVAL "timezone" (Interval, Timestamp) -> Timestamptz =
+        |c| timestamptz(shifted(c.timestamp(1)?, -east(c.interval(0)?)?));
+}
+
+/// Nothing for a format that is empty.
+fn to_char(i: Interval, format: &str) -> SqlResult<Value> {
+    match format {
+        "" => Ok(Value::Null),
+        format => Shown::interval(i.months, i.days, i.micros).format(format).map(Value::Text),
+    }
+}
+
+/// How far a zone is east of Greenwich, in microseconds; parts of a second do not count.
+fn east(i: Interval) -> SqlResult<i64> {
+    if i.months != 0 || i.days != 0 {
+        let mut shown = String::new();
+        i.write(&mut shown);
+        return Err(SqlError::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("interval time zone \"{shown}\" must not include months or days"),
+        ));
+    }
+    Ok(i.micros - i.micros % USECS_PER_SEC)
 }
 
 const INTERVAL: TypeId = TypeId::INTERVAL;
