@@ -10,6 +10,7 @@
 use crate::connection::Connection;
 use crate::database::find;
 use crate::definers::claims;
+use crate::name::Name;
 use ondol_base::barrier;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::atomic::Ordering;
@@ -28,7 +29,7 @@ pub enum TableLock {
 
 impl Connection {
     /// Locks the table. With `now` it waits for nobody (55P03).
-    pub fn lock_table(&mut self, name: &str, mode: TableLock, now: bool) -> SqlResult<()> {
+    pub fn lock_table(&mut self, name: &Name, mode: TableLock, now: bool) -> SqlResult<()> {
         if !self.in_transaction() {
             return Err(SqlError::new(
                 sqlstate::NO_ACTIVE_SQL_TRANSACTION,
@@ -44,13 +45,13 @@ impl Connection {
         done.map_err(|e| match now && e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE {
             true => SqlError::new(
                 sqlstate::LOCK_NOT_AVAILABLE,
-                format!("could not obtain lock on relation \"{name}\""),
+                format!("could not obtain lock on relation \"{}\"", name.name),
             ),
             false => e,
         })
     }
 
-    fn lock_table_patiently(&mut self, name: &str, mode: TableLock) -> SqlResult<()> {
+    fn lock_table_patiently(&mut self, name: &Name, mode: TableLock) -> SqlResult<()> {
         if mode != TableLock::Use {
             self.claim(|c| claims::change_table(c, name))?;
         }

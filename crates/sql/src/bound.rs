@@ -662,7 +662,7 @@ pub enum Statement {
     },
     /// LOCK TABLE: the tables in the order in which they are locked; `now`: without waiting.
     LockTables {
-        names: Vec<String>,
+        names: Vec<Name>,
         mode: TableLock,
         now: bool,
     },

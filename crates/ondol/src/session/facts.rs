@@ -2,10 +2,11 @@
 //! made when a statement begins that asks.
 
 use crate::session::Session;
+use crate::session::named::CursorRow;
 use crate::session::plan::Plan;
 use crate::session::settings::Settings;
 use ondol_engine::{Catalog, Path};
-use ondol_sql::catalog::{self, Setting, Sight, USER};
+use ondol_sql::catalog::{self, OpenCursor, Setting, Sight, USER};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -14,6 +15,7 @@ pub(crate) struct Facts {
     catalog: Option<(Arc<Catalog>, Path)>,
     database: String,
     settings: Option<Settings>,
+    cursors: Vec<CursorRow>,
 }
 
 impl Facts {
@@ -44,6 +46,16 @@ impl catalog::Session for Facts {
         };
         all.map(setting).collect()
     }
+    fn cursors(&self) -> Vec<OpenCursor> {
+        let open = |c: &CursorRow| OpenCursor {
+            name: c.name.clone(),
+            statement: c.statement.to_string(),
+            is_holdable: c.is_holdable,
+            is_scrollable: c.is_scrollable,
+            creation_us: c.creation_us,
+        };
+        self.cursors.iter().map(open).collect()
+    }
     fn process(&self) -> i32 {
         i32::try_from(std::process::id()).unwrap_or(0)
     }
@@ -57,6 +69,7 @@ impl Session {
             catalog: Some((catalog, path)),
             database: self.database.name.to_string(),
             settings: Some(self.settings.clone()),
+            cursors: self.cursors.all(),
         }
     }
 

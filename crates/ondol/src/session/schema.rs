@@ -62,7 +62,7 @@ impl Session {
             for (state, message) in &bound.notices {
                 self.notice(state, message.clone());
             }
-            match self.run_utility(text, &bound, &mut NoOutput) {
+            match self.run_utility(text, &bound, &[], &mut NoOutput) {
                 Err(e) if is_stale(&e) => continue,
                 done => return done,
             }

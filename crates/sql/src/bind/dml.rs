@@ -408,14 +408,15 @@ impl<'a> Binder<'a> {
 
     /// The value of `column = ...` in SET.
     fn assigned(&mut self, column: &ColumnDef, t: &'a ResTarget) -> SqlResult<Expr> {
-        if let Kind::MultiAssignRef(m) = kind(need(&t.val)?)?
-            && let Kind::SubLink(link) = kind(need(&m.source)?)?
-        {
-            let e = self.part_of_row(link, m)?;
-            return self.assign(e, declared(column), &column.name);
-        }
-        let value = self.assigned_value(t)?;
-        if is_default(value) {
+        let part = match kind(need(&t.val)?)? {
+            Kind::MultiAssignRef(m) => match kind(need(&m.source)?)? {
+                Kind::SubLink(link) => Some((link, m)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let value = if part.is_some() { None } else { Some(self.assigned_value(t)?) };
+        if value.is_some_and(is_default) {
             return default_of(self.catalog, column);
         }
         if matches!(&column.generated, Some(Generated::Identity { always: true, .. } | Generated::Stored(_)))
@@ -423,7 +424,10 @@ impl<'a> Binder<'a> {
             let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
             return Err(generated_always(column, message));
         }
-        let e = self.expr(value)?;
+        let e = match (part, value) {
+            (Some((link, m)), _) => self.part_of_row(link, m)?,
+            (None, value) => self.expr(value.ok_or_else(|| unexpected("SET"))?)?,
+        };
         self.assign(e, declared(column), &column.name)
     }
 

@@ -111,13 +111,12 @@ impl<'a> Binder<'a> {
         let mut names = Vec::with_capacity(s.relations.len());
         for r in &s.relations {
             let Kind::RangeVar(v) = kind(r)? else { return Err(unexpected("LOCK TABLE")) };
-            super::tree::check_schema(&v.catalogname, &v.schemaname, v.location)?;
             let table = self.table(v).map_err(|mut e| {
                 // PostgreSQL tells no place.
                 e.0.position = None;
                 e
             })?;
-            names.push(table.def.name.clone())
+            names.push(table.def.full_name())
         }
         Ok(Statement::LockTables { names, mode, now: s.nowait })
     }

@@ -68,6 +68,14 @@ pub fn tablespaces(_: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<(
     Ok(())
 }
 
+pub fn cursors(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    for c in sight.session.cursors() {
+        let creation = Value::Timestamptz(c.creation_us);
+        each(&row![c.name, c.statement, c.is_holdable, false, c.is_scrollable, creation])?;
+    }
+    Ok(())
+}
+
 pub fn settings(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     for s in sight.session.settings() {
         let words = |all: Vec<&str>| {

@@ -39,7 +39,7 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_authid", &[], cluster::authid),
     ("pg_class", &["oid", "relname"], table::classes),
     ("pg_constraint", &["conrelid", "contypid"], key::constraints),
-    ("pg_cursors", &[], cluster::nothing),
+    ("pg_cursors", &[], cluster::cursors),
     ("pg_database", &[], cluster::databases),
     ("pg_enum", &[], user::labels),
     ("pg_index", &["indrelid", "indexrelid"], key::indexes),

@@ -33,10 +33,22 @@ pub struct Setting {
     pub reset_val: String,
 }
 
+/// An open cursor, as pg_cursors has it; none is binary.
+pub struct OpenCursor {
+    pub name: String,
+    pub statement: String,
+    pub is_holdable: bool,
+    pub is_scrollable: bool,
+    /// Microseconds from 2000-01-01.
+    pub creation_us: i64,
+}
+
 /// What a session knows of itself.
 pub trait Session: Sync {
     /// All settings that are to be seen.
     fn settings(&self) -> Vec<Setting>;
+    /// The cursors that are open.
+    fn cursors(&self) -> Vec<OpenCursor>;
     /// The number of the process, as clients are told.
     fn process(&self) -> i32;
 }
@@ -46,6 +58,9 @@ pub struct NoSession;
 
 impl Session for NoSession {
     fn settings(&self) -> Vec<Setting> {
+        Vec::new()
+    }
+    fn cursors(&self) -> Vec<OpenCursor> {
         Vec::new()
     }
     fn process(&self) -> i32 {

@@ -238,11 +238,6 @@ impl Setting {
     fn invalid(&self, given: &str) -> SqlError {
         invalid(self.known.name, given)
     }
-
-    /// One of several spellings of the default.
-    fn spelled(&self, given: &str, spellings: &[&str]) -> bool {
-        spellings.contains(&given.to_ascii_lowercase().as_str())
-    }
 }
 
 fn invalid(name: &str, given: &str) -> SqlError {

@@ -116,7 +116,12 @@ impl Sum {
     fn negative(self) -> Sum {
         let Sum { years, months, days, micros } = self;
         let of = |n: i32| if n > 0 { -n } else { n };
-        Sum { years: of(years), months: of(months), days: of(days), micros: micros.min(micros.wrapping_neg()) }
+        Sum {
+            years: of(years),
+            months: of(months),
+            days: of(days),
+            micros: micros.min(micros.wrapping_neg()),
+        }
     }
 
     fn negated(self) -> Option<Sum> {

@@ -41,7 +41,11 @@ fn shown(i: Interval) -> String {
 fn what_is_written_is_read() {
     for i in intervals(20_000) {
         let text = shown(i);
-        assert_eq!(read::interval(&text, Fields::of(Type::new(INTERVAL)), crate::style::IntervalStyle::Postgres), Ok(i), "{text}");
+        assert_eq!(
+            read::interval(&text, Fields::of(Type::new(INTERVAL)), crate::style::IntervalStyle::Postgres),
+            Ok(i),
+            "{text}"
+        );
         assert_eq!(Interval::of(&i.bytes()), i);
     }
 }
@@ -53,8 +57,10 @@ fn keys_are_in_the_order_of_spans() {
     assert!(keys.values().is_sorted_by(|a, b| a < b));
     let spans: std::collections::BTreeSet<_> = intervals(5000).map(Interval::span).collect();
     assert_eq!(keys.len(), spans.len());
-    let [month, days] = ["1 month", "29 days 24:00:00"]
-        .map(|text| read::interval(text, Fields::of(Type::new(INTERVAL)), crate::style::IntervalStyle::Postgres).expect("an interval"));
+    let [month, days] = ["1 month", "29 days 24:00:00"].map(|text| {
+        read::interval(text, Fields::of(Type::new(INTERVAL)), crate::style::IntervalStyle::Postgres)
+            .expect("an interval")
+    });
     assert_eq!(month.key(), days.key());
     assert_ne!(month, days);
 }
