@@ -103,6 +103,53 @@ pub struct CheckDef {
     pub no_inherit: bool,
 }
 
+/// What a foreign key does with the rows that name another, when that goes or gets another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyAction {
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+/// A FOREIGN KEY constraint of the table that has the referencing columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignDef {
+    /// The constraint's number; 0: it is given when the table is made so. Those of a lower one are looked at
+    /// first.
+    pub id: u32,
+    pub name: String,
+    /// The referencing columns.
+    pub columns: Vec<usize>,
+    /// The referenced table's number.
+    pub table: u32,
+    /// The number of the referenced table's unique index by which rows are found.
+    pub index: u32,
+    /// For each of the columns, which of the index's columns it names.
+    pub parts: Vec<usize>,
+    /// MATCH FULL.
+    pub full: bool,
+    pub on_delete: KeyAction,
+    pub on_update: KeyAction,
+    /// Which of the columns ON DELETE SET NULL and SET DEFAULT set; none: all.
+    pub set: Vec<usize>,
+    pub deferrable: bool,
+    pub deferred: bool,
+    /// Whether all rows are known to hold it, as they are not when it was added NOT VALID.
+    pub validated: bool,
+}
+
+/// A foreign key as the table knows it whose rows it names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// The number of the table that has it.
+    pub table: u32,
+    /// The name that this table had when it was last looked at.
+    pub name: Name,
+    pub key: ForeignDef,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDef {
     pub id: u32,
@@ -112,6 +159,7 @@ pub struct TableDef {
     pub columns: Vec<ColumnDef>,
     pub indexes: Vec<IndexDef>,
     pub checks: Vec<CheckDef>,
+    pub foreign: Vec<ForeignDef>,
 }
 
 impl TableDef {
@@ -133,6 +181,11 @@ impl TableDef {
     pub fn is_constraint(&self, name: &str) -> bool {
         self.indexes.iter().any(|i| i.constraint && i.name == name)
             || self.checks.iter().any(|c| c.name == name)
+            || self.foreign.iter().any(|f| f.name == name)
+    }
+    /// The foreign keys of which the column is a part.
+    pub fn foreign_of(&self, column: usize) -> impl Iterator<Item = &ForeignDef> {
+        self.foreign.iter().filter(move |f| f.columns.contains(&column))
     }
 }
 
@@ -279,6 +332,10 @@ impl Catalog {
     /// All tables, by their names.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.relations.values().filter_map(Relation::table)
+    }
+    /// The table of a number; `name` is the one that it had when it was last looked at.
+    pub fn table_of(&self, id: u32, name: &Name) -> Option<&Arc<Table>> {
+        self.table(name).filter(|t| t.def.id == id).or_else(|| self.table_by_id(id))
     }
     pub fn table_by_id(&self, id: u32) -> Option<&Arc<Table>> {
         self.tables().find(|t| t.def.id == id)

@@ -34,10 +34,12 @@ use std::time::Duration;
 use transaction::Explicit;
 
 mod conflict;
+mod foreign;
 mod rows;
 mod statement;
 mod transaction;
 
+pub use foreign::{Ask, NewValue, can_name};
 pub use ondol_kernel::Isolation;
 pub use ondol_kernel::heap::Part;
 pub use rows::{LockStrength, Locked, Scan, Wait};
@@ -107,6 +109,8 @@ pub struct Connection {
     pub(crate) registered: Option<Arc<Table>>,
     /// Something was claimed.
     pub(crate) defining: bool,
+    /// What foreign keys have to say of what was changed.
+    keys: foreign::Keys,
     changes: Vec<u8>,
     row: Vec<u8>,
     gone: Vec<(u64, usize)>,
@@ -142,6 +146,7 @@ impl Connection {
             marked: vec![],
             registered: None,
             defining: false,
+            keys: foreign::Keys::new(db.charge()),
             changes: vec![],
             row: vec![],
             gone: vec![],

@@ -21,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod foreign;
 mod schemas;
 mod sequences;
 mod tables;
 mod types;
 
+pub use foreign::incompatible;
 pub(crate) use tables::functions_of;
 
 /// Whether the thing is the same in both.
@@ -128,6 +130,11 @@ impl Connection {
     /// the statement's name.
     pub(crate) fn mark_table(&mut self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
         self.refuse_in_use(table, what, &table.def.name)?;
+        if self.has_pending(table.def.id) {
+            let message =
+                format!("cannot {what} \"{}\" because it has pending trigger events", table.def.name);
+            return Err(SqlError::new(sqlstate::OBJECT_IN_USE, message));
+        }
         self.mark(table)
     }
 
@@ -247,8 +254,8 @@ impl Connection {
             // As the dictionary will tell of it (dictionary/D5).
             columns.iter_mut().for_each(|c| c.packed = c.is_packed());
             let (id, schema, name_of) = (me.db.next_object()?, name.schema, name.name.clone());
-            let def =
-                TableDef { id, schema, name: name_of, columns, indexes: vec![], checks: checks.clone() };
+            let (indexes, checks, foreign) = (vec![], checks.clone(), vec![]);
+            let def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign };
             let size = Table::layout_of(&def).row_size;
             if size > LARGEST_ROW {
                 return Err(SqlError::new(
@@ -275,6 +282,13 @@ impl Connection {
             |c| claims::drop_table(c, name),
             |me, c| {
                 let table = find(c, name)?.clone();
+                if let Some(r) = table.references.iter().find(|r| r.table != table.def.id) {
+                    let name = &name.name;
+                    let message = format!("cannot drop table {name} because other objects depend on it");
+                    return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(
+                        format!("constraint {} on table {} depends on table {name}", r.key.name, r.name.name),
+                    ));
+                }
                 me.mark_table(&table, "DROP TABLE")?;
                 let db = me.db.clone();
                 d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
@@ -285,7 +299,7 @@ impl Connection {
                 let draft = me.draft();
                 draft.table(name, None);
                 table.def.indexes.iter().for_each(|i| draft.index(table.def.index_name(i), None));
-                Ok(())
+                me.relink(&table.def, None)
             },
         )
     }

@@ -19,9 +19,11 @@
 //!   well. In a folder written before, all is in `public`.
 //! - **D8** The first sequence, identity column or generated column writes format 6: who does not know them
 //!   would drop what they stand for. A folder written before has none.
+//! - **D9** The first foreign key writes format 7, for the same reason. It names the table and the unique
+//!   index that it refers to by their numbers, which they keep; the columns there are the index's.
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind, Relation,
-    Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
+    KeyAction, Reference, Relation, Returns, TableDef,
 };
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
 use crate::row;
@@ -42,8 +44,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D7).
-const FORMAT: i32 = 6;
+/// The newest format of the dictionary (D4 to D9).
+const FORMAT: i32 = 7;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -54,6 +56,8 @@ const WITH_CHECKS: i32 = 4;
 const WITH_SCHEMAS: i32 = 5;
 /// The format of one that has sequences, identity columns or generated columns (D8).
 const WITH_SEQUENCES: i32 = 6;
+/// The format of one that has foreign keys (D9).
+const WITH_FOREIGN: i32 = 7;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -70,6 +74,7 @@ pub struct Dictionary {
     pub places: Arc<Table>,
     pub sequences: Arc<Table>,
     pub owned: Arc<Table>,
+    pub foreign: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
@@ -82,7 +87,8 @@ impl Dictionary {
         let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
             let columns = columns.iter().map(|(n, t)| ColumnDef::new(*n, *t)).collect();
             let (schema, name) = (PUBLIC, name.to_string());
-            let def = TableDef { id, schema, name, columns, indexes: vec![], checks: vec![] };
+            let (indexes, checks, foreign) = (vec![], vec![], vec![]);
+            let def = TableDef { id, schema, name, columns, indexes, checks, foreign };
             Table::new(kernel, def, id, vec![], None)
         };
         Dictionary {
@@ -174,6 +180,26 @@ impl Dictionary {
                 "owned",
                 &[("table_id", I), ("position", I), ("kind", T), ("sequence_id", I), ("text", T)],
             ),
+            foreign: make(
+                14,
+                "foreign_keys",
+                &[
+                    ("table_id", I),
+                    ("id", I),
+                    ("name", T),
+                    ("columns", T),
+                    ("referenced_id", I),
+                    ("index_id", I),
+                    ("parts", T),
+                    ("full", B),
+                    ("on_delete", T),
+                    ("on_update", T),
+                    ("set", T),
+                    ("deferrable", B),
+                    ("deferred", B),
+                    ("validated", B),
+                ],
+            ),
         }
     }
 
@@ -181,6 +207,7 @@ impl Dictionary {
         let mut all = vec![&self.tables, &self.columns, &self.indexes, &self.functions, &self.types];
         all.extend([&self.parts, &self.formats, &self.packed, &self.checks, &self.schemas, &self.places]);
         all.extend([&self.sequences, &self.owned]);
+        all.push(&self.foreign);
         all
     }
 }
@@ -393,6 +420,25 @@ pub fn load(
             no_inherit: flag(&r[4]),
         });
     }
+    let mut foreign: BTreeMap<i32, Vec<ForeignDef>> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.foreign) {
+        let bad = || damaged("a foreign key");
+        foreign.entry(int(&r[0])).or_default().push(ForeignDef {
+            id: int(&r[1]) as u32,
+            name: string(&r[2]),
+            columns: parse_numbers(&string(&r[3])).ok_or_else(bad)?,
+            table: int(&r[4]) as u32,
+            index: int(&r[5]) as u32,
+            parts: parse_numbers(&string(&r[6])).ok_or_else(bad)?,
+            full: flag(&r[7]),
+            on_delete: action_of(&string(&r[8])).ok_or_else(bad)?,
+            on_update: action_of(&string(&r[9])).ok_or_else(bad)?,
+            set: parse_numbers(&string(&r[10])).ok_or_else(bad)?,
+            deferrable: flag(&r[11]),
+            deferred: flag(&r[12]),
+            validated: flag(&r[13]),
+        });
+    }
     for (_, r) in rows(session, &dictionary.tables) {
         let (id, name, heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
         let mut cs = columns.remove(&id).unwrap_or_default();
@@ -401,6 +447,8 @@ pub fn load(
         defs.sort_by_key(|d| d.id);
         let mut checks = checks.remove(&id).unwrap_or_default();
         checks.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut foreign = foreign.remove(&id).unwrap_or_default();
+        foreign.sort_by_key(|f| f.id);
         let def = TableDef {
             id: id as u32,
             schema: schema_of(id),
@@ -408,6 +456,7 @@ pub fn load(
             columns: cs.into_iter().map(|c| c.1).collect(),
             indexes: defs.clone(),
             checks,
+            foreign,
         };
         if defs.iter().any(|d| d.columns.iter().any(|c| c.column >= def.columns.len())) {
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
@@ -425,6 +474,33 @@ pub fn load(
         }
         let table = Table::new(kernel, def, heaps, made, None);
         catalog.relations.insert(name, Relation::Table(table));
+    }
+    let mut references: BTreeMap<u32, Vec<Reference>> = BTreeMap::new();
+    for table in catalog.tables() {
+        for key in &table.def.foreign {
+            let parent = catalog.table_by_id(key.table);
+            let named = |c: &&usize| **c < table.def.columns.len();
+            let index = parent.and_then(|p| p.def.indexes.iter().find(|i| i.id == key.index));
+            let parts = index.is_some_and(|i| {
+                i.columns.len() == key.parts.len() && key.parts.iter().all(|p| *p < i.columns.len())
+            });
+            if !parts
+                || key.columns.len() != key.parts.len()
+                || key.columns.iter().filter(named).count() != key.parts.len()
+            {
+                return Err(damaged(&format!("foreign key {} of table {}", key.name, table.def.name)));
+            }
+            let (id, name) = (table.def.id, table.def.full_name());
+            references.entry(key.table).or_default().push(Reference { table: id, name, key: key.clone() })
+        }
+    }
+    references.values_mut().for_each(|list| list.sort_by_key(|r| r.key.id));
+    for relation in catalog.relations.values_mut() {
+        if let Relation::Table(table) = relation
+            && let Some(list) = references.remove(&table.def.id)
+        {
+            *table = table.with_references(kernel, list.into())
+        }
     }
     for (_, r) in rows(session, &dictionary.functions) {
         let place = places.get(&int(&r[0]));
@@ -676,6 +752,29 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
         let row = [id.clone(), name, text, Value::Bool(c.validated), Value::Bool(c.no_inherit)];
         add(session, &d.checks, &row)?
     }
+    for f in &def.foreign {
+        raise_format(session, d, WITH_FOREIGN)?;
+        add(
+            session,
+            &d.foreign,
+            &[
+                id.clone(),
+                Value::Int4(f.id as i32),
+                Value::Text(f.name.clone()),
+                write_numbers(&f.columns),
+                Value::Int4(f.table as i32),
+                Value::Int4(f.index as i32),
+                write_numbers(&f.parts),
+                Value::Bool(f.full),
+                Value::Text(action_word(f.on_delete).into()),
+                Value::Text(action_word(f.on_update).into()),
+                write_numbers(&f.set),
+                Value::Bool(f.deferrable),
+                Value::Bool(f.deferred),
+                Value::Bool(f.validated),
+            ],
+        )?
+    }
     Ok(())
 }
 
@@ -686,6 +785,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.packed, 0, id)?;
     remove(session, &d.checks, 0, id)?;
     remove(session, &d.owned, 0, id)?;
+    remove(session, &d.foreign, 0, id)?;
     remove(session, &d.indexes, 1, id)
 }
 
@@ -737,6 +837,30 @@ pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> S
 pub fn remove_function(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
     remove(session, &d.functions, 0, id)?;
     remove(session, &d.places, 0, id)
+}
+
+/// A foreign key's actions as they are stored.
+const ACTIONS: [(KeyAction, &str); 5] = [
+    (KeyAction::NoAction, "no action"),
+    (KeyAction::Restrict, "restrict"),
+    (KeyAction::Cascade, "cascade"),
+    (KeyAction::SetNull, "set null"),
+    (KeyAction::SetDefault, "set default"),
+];
+
+/// The words of an action, in lower case.
+pub fn action_word(action: KeyAction) -> &'static str {
+    ACTIONS.iter().find(|a| a.0 == action).map_or("", |a| a.1)
+}
+fn action_of(word: &str) -> Option<KeyAction> {
+    ACTIONS.iter().find(|a| a.1 == word).map(|a| a.0)
+}
+
+fn write_numbers(numbers: &[usize]) -> Value {
+    Value::Text(numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" "))
+}
+fn parse_numbers(text: &str) -> Option<Vec<usize>> {
+    text.split_whitespace().map(|w| w.parse().ok()).collect()
 }
 
 fn parse_columns(text: &str) -> Option<Vec<IndexColumn>> {

@@ -34,12 +34,13 @@ pub mod table;
 pub mod table_lock;
 
 pub use catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind, Meanings,
-    Relation, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
+    KeyAction, Meanings, Reference, Relation, Returns, TableDef,
 };
 pub use charge::Charge;
 pub use connection::{
-    Access, Connection, Isolation, LockStrength, Locked, Part, STALE, Scan, Token, Wait, Waiter,
+    Access, Ask, Connection, Isolation, LockStrength, Locked, NewValue, Part, STALE, Scan, Token, Wait,
+    Waiter, can_name,
 };
 pub use database::{Database, LogRing, Options};
 pub use definers::{Claim, claims};

@@ -94,9 +94,11 @@ impl Reader {
 impl Inserter {
     /// Inserts rows of the table's layout. After an error the lender's statement has failed.
     pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut RowBatch) -> SqlResult<()> {
-        if table.kept_up().next().is_some() {
+        if table.kept_up().next().is_some() || !table.def.foreign.is_empty() {
             let name = &table.def.name;
-            let message = format!("rows of table \"{name}\", which has an index, are inserted by one thread");
+            let message = format!(
+                "rows of table \"{name}\", which has an index or a foreign key, are inserted by one thread"
+            );
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
         }
         self.charge.resize(rows.memory())?;

@@ -114,7 +114,8 @@ impl Connection {
                 ));
             }
             let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
-            self.insert(new, &refs)?;
+            // As far as foreign keys go it is the row that it was.
+            self.insert_unnoted(new, &refs)?;
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Tables and their indexes as live objects.
-use crate::catalog::{IndexDef, IndexKind, TableDef};
+use crate::catalog::{IndexDef, IndexKind, Reference, TableDef};
 use crate::connection::Connection;
 use crate::error;
 use crate::layout::{Layout, Storage};
@@ -260,6 +260,8 @@ pub struct Table {
     pub building: Option<(Arc<TableIndex>, Stage)>,
     /// How often the indexes that writers keep up have changed beside them.
     pub generation: u32,
+    /// The foreign keys that name its rows.
+    pub references: Arc<[Reference]>,
 }
 
 impl Table {
@@ -273,7 +275,14 @@ impl Table {
     ) -> Arc<Table> {
         let generation = former.map_or(0, |t| t.generation);
         let locked = former.map_or_else(Default::default, |t| t.locked.clone());
-        Arc::new(Self::make(kernel, def, heaps, indexes, None, locked, generation))
+        let references = former.map_or_else(|| Arc::new([]) as Arc<[_]>, |t| t.references.clone());
+        Arc::new(Self::make(kernel, def, heaps, indexes, None, locked, generation, references))
+    }
+    /// The table when these foreign keys name its rows.
+    pub(crate) fn with_references(&self, kernel: &Kernel, references: Arc<[Reference]>) -> Arc<Table> {
+        let (def, indexes, locked) = (self.def.clone(), self.indexes.clone(), self.locked.clone());
+        let (building, generation) = (self.building.clone(), self.generation);
+        Arc::new(Self::make(kernel, def, self.heaps, indexes, building, locked, generation, references))
     }
     /// The table with an index that is being built, or without the one that was. Its name in lines is
     /// another.
@@ -283,8 +292,10 @@ impl Table {
         building: Option<(Arc<TableIndex>, Stage)>,
     ) -> Arc<Table> {
         let (def, indexes, locked) = (self.def.clone(), self.indexes.clone(), self.locked.clone());
-        Arc::new(Self::make(kernel, def, self.heaps, indexes, building, locked, self.generation + 1))
+        let (generation, references) = (self.generation + 1, self.references.clone());
+        Arc::new(Self::make(kernel, def, self.heaps, indexes, building, locked, generation, references))
     }
+    #[allow(clippy::too_many_arguments)]
     fn make(
         kernel: &Kernel,
         def: TableDef,
@@ -293,6 +304,7 @@ impl Table {
         building: Option<(Arc<TableIndex>, Stage)>,
         locked: Arc<AtomicU64>,
         generation: u32,
+        references: Arc<[Reference]>,
     ) -> Table {
         let layout = Self::layout_of(&def);
         let store = Arc::new(TableStore {
@@ -302,15 +314,16 @@ impl Table {
             entered: indexes.len() + matches!(building, Some((_, Stage::Entered))) as usize,
             indexes: indexes.iter().chain(building.iter().map(|b| &b.0)).map(|i| i.store.clone()).collect(),
         });
-        Table { def, layout, indexes, store, heaps, locked, building, generation }
+        Table { def, layout, indexes, store, heaps, locked, building, generation, references }
     }
     /// The indexes that writers have to think of.
     pub fn kept_up(&self) -> impl Iterator<Item = &Arc<TableIndex>> {
         self.indexes.iter().chain(self.building.iter().map(|b| &b.0))
     }
-    /// Whether some index's key depends on the column.
+    /// Whether some index's key depends on the column, or a foreign key.
     pub fn is_keyed(&self, column: usize) -> bool {
         self.kept_up().any(|i| i.def.columns.iter().any(|c| c.column == column))
+            || self.def.foreign_of(column).next().is_some()
     }
     /// The table as a transaction that uses it names it in its line (connection/N1).
     #[inline]

@@ -25,6 +25,7 @@ pub mod key_latch;
 pub mod memory;
 mod recover;
 pub mod registry;
+pub mod sharers;
 pub mod slot;
 pub mod table;
 pub mod transaction;

@@ -6,10 +6,11 @@
 //!   free -> FRESH (inserted) -> c                 committed insert
 //!   c    -> owned            -> c                 lock given back, abort: no byte was touched
 //!   c    -> owned -> INSTALLING -> c'             committed change
+//!   owned <-> owned | WHOLE                       the lock is made stronger, and that is taken back
 //! ```
 //! Word 1: link to the version chain, with flags (see `version`).
 use crate::memory::{Space, header, load};
-use crate::transaction::{Mark, TxnState};
+use crate::transaction::{LockMode, Mark, TxnState};
 use crate::version::{MARK, PENDING, POINTER, Version, node};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
@@ -21,7 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub const OWNED: u64 = 1 << 63;
 pub const INSTALLING: u64 = 1 << 62;
 pub const FRESH: u64 = 1 << 61;
-pub const ID: u64 = FRESH - 1;
+/// The owner holds the row FOR UPDATE, not only FOR NO KEY UPDATE. So does who has inserted it, without it.
+pub const WHOLE: u64 = 1 << 60;
+pub const ID: u64 = WHOLE - 1;
 /// Bit 0 of a row's first byte.
 pub const LIVE: u8 = 1;
 
@@ -291,6 +294,12 @@ fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out:
         walk(next, base, view.snapshot, offset, out)
     };
     unchanged().then_some(found)
+}
+
+/// The mode in which an owned slot is, by its header.
+#[inline]
+pub fn owner_mode(w0: u64) -> LockMode {
+    if w0 & (WHOLE | FRESH) != 0 { LockMode::Update } else { LockMode::NoKeyUpdate }
 }
 
 /// A slot's header as it is now.

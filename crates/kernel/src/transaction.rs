@@ -43,6 +43,7 @@ mod commit;
 mod kept;
 mod lock;
 mod merge;
+mod parent;
 mod rival;
 mod share;
 mod single;
@@ -61,10 +62,29 @@ pub enum Isolation {
     Serializable,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a row is locked, the weakest first (transaction/lock/L1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockMode {
+    KeyShare,
     Share,
+    NoKeyUpdate,
     Update,
+}
+
+impl LockMode {
+    pub const ALL: [LockMode; 4] =
+        [LockMode::KeyShare, LockMode::Share, LockMode::NoKeyUpdate, LockMode::Update];
+
+    /// Whether two transactions cannot hold a row in these modes at once.
+    #[inline]
+    pub fn conflicts(self, other: LockMode) -> bool {
+        self as u8 + other as u8 >= LockMode::Update as u8
+    }
+    /// Several may hold it.
+    #[inline]
+    pub fn shares(self) -> bool {
+        self <= LockMode::Share
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +170,9 @@ enum Did {
     /// A pending node: a change, or nothing but the lock.
     Node,
     Share,
+    KeyShare,
+    /// The row's lock, taken before, was made FOR UPDATE.
+    Whole,
     /// A change that is part of an earlier entry's by now (merge/M1 to merge/M4).
     Merged,
 }

@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bits of a link.
 pub const POINTER: u64 = (1 << 48) - 1;
+/// In slot word 1: somebody may share a lock on the row's keys (see `sharers`).
+pub const KEY_SHARED: u64 = 1 << 58;
 /// In slot word 1: somebody queues for the row's lock (see `wait`).
 pub const QUEUED: u64 = 1 << 59;
 /// The link leads to a [`Mark`], not to a node.
 pub const MARK: u64 = 1 << 60;
-/// In slot word 1: somebody shares a lock on the row (see `wait`).
+/// In slot word 1: somebody may share a lock on the whole row (see `sharers`).
 pub const SHARED: u64 = 1 << 61;
 /// In slot word 1: a collector will come back to this slot.
 pub const HELD: u64 = 1 << 62;

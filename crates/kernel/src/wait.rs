@@ -1,5 +1,4 @@
-//! Waiting for other sessions: for rows' locks, for what data definition needs; with deadlock detection. And
-//! shared row locks, which live beside the rows.
+//! Waiting for other sessions: for rows' locks, for what data definition needs; with deadlock detection.
 //!
 //! ```text
 //! a row's queue    told | waits | waits | waits        in the order in which they came
@@ -9,35 +8,38 @@
 //! Who takes a free row pays nothing for the queues: it exchanges the row's header, and finds flags in the
 //! word that it writes anyway. All else happens under the table's mutex.
 //!
-//! - **W1** *Order.* Who would own a row and finds it owned, shared or queued for stands at the end of its
-//!   queue, but before everyone else if it shares the row itself, since the others wait for it, too. Who
-//!   takes a free row and then finds that others stand before it overtakes them (W10), or steps back and
-//!   queues. Who would share a row that nobody owns does so at once, whoever queues (as in PostgreSQL: a
-//!   writer may have to wait for readers that keep coming).
-//! - **W2** *Letting go.* A transaction that lets go of a row it owned stores that in the row's header, then
-//!   looks whether it is `waited` for. Who waits for an owned row sets `waited` of the owner, then looks at
-//!   the header again, before it parks. Sequential consistency lets at least one of them see the other. The
-//!   owner finds the rows to look after in `held`: entered under the mutex, which it takes to look.
+//! - **W1** *Order.* Who would own a row and finds somebody in the way (transaction/lock/L1) stands at the
+//!   end of its queue, but before everyone else if it has a lock on the row itself, since the others may wait
+//!   for it, too. Who takes a free row and then finds that others stand before it who could have it overtakes
+//!   them (W10), or steps back and queues. Who would share a row whose owner is not in the way does so at
+//!   once, whoever queues (as in PostgreSQL: a writer may have to wait for readers that keep coming).
+//! - **W2** *Letting go.* A transaction that lets go of a row it owned, or of a part of what it had there,
+//!   stores that in the row's header, then looks whether it is `waited` for. Who waits for an owned row sets
+//!   `waited` of the owner, then looks at the header again, before it parks. Sequential consistency lets at
+//!   least one of them see the other. The owner finds the rows to look after in `held`: entered under the
+//!   mutex, which it takes to look.
 //! - **W3** *Sharing.* A transaction that shares a row registers, then looks for an owner; one that would own
-//!   a row takes it, then looks for sharers. Whichever finds the other steps back. Sharers let go under the
-//!   mutex, where they see the queue.
-//! - **W4** *Who is told.* When a row is let go, the first of its queue is told: alone if it would own the
-//!   row, with those that would share it right behind it if it would share. Who would own a row that others
-//!   share is not told before the last of them lets go; instead all are told that would share it. A dead row
-//!   is nobody's any more: all are told.
+//!   a row takes it, then looks for sharers. Whichever finds the other, and that it is in the way, steps
+//!   back. Who has ceased to share looks whether somebody queues (sharers/H3).
+//! - **W4** *Who is told.* Of a queue may go, from the first to the last, all in whose way are neither the
+//!   row's owner nor its sharers, nor one that may go before them. So nobody stands behind one that cannot
+//!   go, if it can itself: what is before it would be no edge (W6). They are told when the row is let go,
+//!   when one of its sharers has ceased to share it, when one of the queue has left it or waits anew. A dead
+//!   row is nobody's any more: all are told.
 //! - **W5** *No wake-up is lost.* Whoever is told runs, and ends that in one of four ways: it waits anew at a
-//!   row that is owned, and sees to it that the owner knows (W2); it waits anew at one that is not, and tells
-//!   others by W4; it takes the row, and if others are left in the queue sets its own `waited` and enters the
-//!   row in `held`; or it leaves the queue, for whatever reason, and tells others by W4. Who has just come
-//!   counts as told. So of each queue with somebody in it, at all times (a) one runs who was told, or (b) the
-//!   row's owner knows, or (c) the row is shared by others than the first, which would own it, and nobody
-//!   waits who would share it. (b) and (c) end by W2 and W3 in telling by W4. It is not enough that the first
-//!   is seen to: an owner that is about to step back from sharers may be met by those behind it only.
-//! - **W6** *Deadlock.* Who waits has edges to the present owner of its row, and to the sharers if it would
-//!   own it. They are read when they are followed, and who was told has none. An edge is made only by one who
-//!   begins to wait, or to one who runs (who took the row, or joined the sharers). So of each cycle the last
-//!   who begins to wait finds it, under the mutex, and gives up with 40P01: nobody looks again later. Edges
-//!   to those who stand before it would add none: what they wait for keeps it waiting, too.
+//!   row whose owner is in its way, and sees to it that the owner knows (W2), and tells others by W4; it
+//!   waits anew for another reason, and tells others by W4; it takes the row, and if others are left in the
+//!   queue sets its own `waited` and enters the row in `held`, or shares it, and looks at the queue when it
+//!   ceases to; or it leaves the queue, for whatever reason, and tells others by W4. Who has just come counts
+//!   as told. So in the way of each who stands in a queue and was not told is at all times (a) one before it
+//!   who was told and runs, or (b) the row's owner, who knows, or (c) a sharer. (b) and (c) end by W2 and W3
+//!   in telling by W4.
+//! - **W6** *Deadlock.* Who waits has edges to the present owner of its row and to its sharers, as far as
+//!   they are in its way. They are read when they are followed, and who was told has none. An edge is made
+//!   only by one who begins to wait, or to one who runs (who took the row, or joined the sharers). So of each
+//!   cycle the last who begins to wait finds it, under the mutex, and gives up with 40P01: nobody looks again
+//!   later. Edges to those who stand before it are not needed: what they wait for keeps it waiting, too, or
+//!   else it is told (W4).
 //! - **W7** *Keys.* Who waits for what a transaction makes of a unique key looks on at that transaction's
 //!   row: it takes nothing, has no place in the order and no flag, and is told when the row is let go,
 //!   whoever takes it next. The row's slot may be free and taken anew by then: it goes back to the key and
@@ -64,9 +66,10 @@
 use crate::error::{Error, Result};
 use crate::memory::Space;
 use crate::registry;
+use crate::sharers::{Holders, Sharers};
 use crate::slot::{self, ID, LIVE, OWNED, row};
-use crate::transaction::TxnState;
-use crate::version::{QUEUED, SHARED};
+use crate::transaction::{LockMode, TxnState};
+use crate::version::QUEUED;
 use ondol_base::cancel::Cancel;
 use ondol_base::clock;
 use ondol_base::epoch::Participant;
@@ -94,8 +97,7 @@ pub const OVERTAKINGS: u32 = 4;
 /// What one waits for at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    Own,
-    Share,
+    Lock(LockMode),
     /// That this transaction owns it no more (W7).
     Over(TxnId),
 }
@@ -144,9 +146,6 @@ impl Patience {
     }
 }
 
-/// Row -> transactions that share a lock on it.
-type Shares = Map<u64, Vec<Arc<TxnState>>>;
-
 /// What keeps a session waiting.
 enum Edge {
     Row(Oid, Want),
@@ -164,7 +163,9 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     /// Who would own or share the row, in order.
-    line: VecDeque<(SessionId, Want)>,
+    line: VecDeque<(SessionId, LockMode)>,
+    /// How many of them there are of each mode.
+    modes: [usize; 4],
     /// How often the first of them was overtaken (W10).
     overtaken: u32,
     /// Who looks on (W7), and at whom.
@@ -173,7 +174,9 @@ struct Queue {
 
 impl Queue {
     fn leave(&mut self, at: usize) {
-        self.line.remove(at);
+        if let Some((_, mode)) = self.line.remove(at) {
+            self.modes[mode as usize] -= 1
+        }
         if at == 0 {
             self.overtaken = 0
         }
@@ -188,7 +191,6 @@ struct WaitTable {
     queues: Map<u64, Queue>,
     /// Owner -> rows of its that are queued for, or were.
     held: Map<TxnId, Set<u64>>,
-    shares: Shares,
     /// Who waits for definitions or their users, in order.
     definers: Vec<(SessionId, Arc<Parker>)>,
     /// Those who were told, to be unparked when the mutex is given back: they would run into it.
@@ -228,7 +230,7 @@ impl Drop for Calls {
 
 /// Hashes numbers that are unlike each other in their middle bits.
 #[derive(Default)]
-struct Mix(u64);
+pub struct Mix(u64);
 impl Hasher for Mix {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|b| self.write_u64((*b).into()))
@@ -240,7 +242,7 @@ impl Hasher for Mix {
         self.0 ^ self.0 >> 32
     }
 }
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 type Set<K> = HashSet<K, BuildHasherDefault<Mix>>;
 
 /// What is in the way of one who waits.
@@ -274,43 +276,67 @@ impl WaitTable {
             self.calls.push(w.parker.clone())
         }
     }
-    fn others_share(&self, oid: Oid, txn: TxnId) -> bool {
-        self.shares.get(&oid.bits()).is_some_and(|holders| holders.iter().any(|h| h.id != txn))
-    }
-    fn shares(&self, oid: Oid, txn: TxnId) -> bool {
-        self.shares.get(&oid.bits()).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
+    /// Whether neither the row's owner nor its sharers are in the way of a session that queues.
+    fn may_go(&self, w0: u64, holders: &Holders, session: SessionId, mode: LockMode) -> bool {
+        let txn = self.waiting.get(&session).map_or(0, |w| w.txn);
+        !is_owned_against(w0, txn, mode) && !holders.block(txn, mode)
     }
 
-    /// Tells those who can go on with a row that somebody has let go, or whose first has left the queue (W4).
-    fn advance(&mut self, space: &Space, oid: Oid) {
-        let Some(queue) = self.queues.get(&oid.bits()) else { return };
-        let mut told = queue.onlookers.clone();
-        let dead = || {
-            space.word(oid.bits()).load(Ordering::Acquire) & OWNED == 0
-                && space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0
-        };
-        match queue.line.front() {
-            None => {}
-            Some(_) if dead() => told.extend(queue.line.iter().map(|(s, _)| *s)),
-            Some((first, Want::Own)) => {
-                let txn = self.waiting.get(first).map_or(0, |w| w.txn);
-                match self.others_share(oid, txn) {
-                    false => told.push(*first),
-                    true => {
-                        told.extend(queue.line.iter().filter(|(_, w)| *w == Want::Share).map(|(s, _)| *s))
-                    }
+    /// Whether one stands before the session, or in its row's queue at all if it does not stand there itself,
+    /// who may go and is in its way (W4).
+    fn is_behind(&self, oid: Oid, w0: u64, holders: &Holders, session: SessionId, mode: LockMode) -> bool {
+        let Some(queue) = self.queues.get(&oid.bits()) else { return false };
+        let mut closed = [false; 4];
+        for (before, wanted) in queue.line.iter().take_while(|(s, _)| *s != session) {
+            if !closed[*wanted as usize] && self.may_go(w0, holders, *before, *wanted) {
+                LockMode::ALL.iter().for_each(|m| closed[*m as usize] |= wanted.conflicts(*m));
+                if closed[mode as usize] {
+                    return true;
                 }
             }
-            Some(_) => {
-                let sharers = queue.line.iter().take_while(|(_, w)| *w == Want::Share);
-                told.extend(sharers.map(|(s, _)| *s))
+        }
+        false
+    }
+
+    /// Tells those who can go on with a row that somebody has let go, or whose queue one has left (W4).
+    fn advance(&mut self, space: &Space, sharers: &Sharers, oid: Oid) {
+        let Some(queue) = self.queues.get(&oid.bits()) else { return };
+        let w0 = space.word(oid.bits()).load(Ordering::SeqCst);
+        let mut told: Vec<SessionId> = vec![];
+        let owns = |of: TxnId| w0 & OWNED != 0 && w0 & ID == of;
+        let looks_at_it = |s: &SessionId| match self.waiting.get(s).map(|w| &w.edge) {
+            Some(Edge::Row(_, Want::Over(of))) => owns(*of),
+            _ => false,
+        };
+        told.extend(queue.onlookers.iter().filter(|s| !looks_at_it(s)));
+        let dead = w0 & OWNED == 0 && space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0;
+        if dead {
+            told.extend(queue.line.iter().map(|(s, _)| *s))
+        } else if !queue.line.is_empty() {
+            let holders = sharers.of(space, oid);
+            // The modes in which somebody may go yet. An owner that queues to be a stronger one goes by
+            // itself.
+            let mut open = LockMode::ALL.map(|mode| queue.modes[mode as usize] > 0);
+            let owner = (w0 & OWNED != 0).then_some(w0 & ID);
+            if owner.is_some_and(|id| !self.sessions.contains_key(&id)) {
+                let owned = slot::owner_mode(w0);
+                LockMode::ALL.iter().for_each(|m| open[*m as usize] &= !owned.conflicts(*m))
+            }
+            for (session, mode) in &queue.line {
+                if !open.contains(&true) {
+                    break;
+                }
+                if open[*mode as usize] && self.may_go(w0, &holders, *session, *mode) {
+                    told.push(*session);
+                    LockMode::ALL.iter().for_each(|m| open[*m as usize] &= !mode.conflicts(*m))
+                }
             }
         }
         told.into_iter().for_each(|s| self.tell(s))
     }
 
     /// Whether somebody whom `me` waits for waits, in the end, for `me` (W6).
-    fn is_cycle(&self, space: &Space, me: SessionId) -> bool {
+    fn is_cycle(&self, space: &Space, sharers: &Sharers, me: SessionId) -> bool {
         let (mut todo, mut met) = (vec![me], Set::default());
         while let Some(at) = todo.pop() {
             let mut meet = |s| {
@@ -323,15 +349,15 @@ impl WaitTable {
                 Edge::Sessions(blockers) => blockers(&mut meet),
                 Edge::Row(oid, want) => {
                     let w0 = space.word(oid.bits()).load(Ordering::SeqCst);
-                    let owner = (w0 & OWNED != 0).then_some(w0 & ID).filter(|id| *id != waiting.txn);
-                    let owner = owner.filter(|id| !matches!(want, Want::Over(of) if of != id));
-                    if let Some(session) = owner.and_then(|id| self.sessions.get(&id)) {
+                    let in_the_way = match want {
+                        Want::Lock(mode) => is_owned_against(w0, waiting.txn, *mode),
+                        Want::Over(of) => w0 & OWNED != 0 && w0 & ID == *of,
+                    };
+                    if in_the_way && let Some(session) = self.sessions.get(&(w0 & ID)) {
                         meet(*session)
                     }
-                    if *want == Want::Own
-                        && let Some(holders) = self.shares.get(&oid.bits())
-                    {
-                        holders.iter().filter(|h| h.id != waiting.txn).for_each(|h| meet(h.session))
+                    if let Want::Lock(mode) = want {
+                        sharers.of(space, *oid).blockers(waiting.txn, *mode).for_each(&mut meet)
                     }
                 }
             }
@@ -340,14 +366,20 @@ impl WaitTable {
     }
 }
 
+/// Whether the row that has this header is owned by another than `txn`, who is in the way of the mode.
+fn is_owned_against(w0: u64, txn: TxnId, mode: LockMode) -> bool {
+    w0 & OWNED != 0 && w0 & ID != txn && slot::owner_mode(w0).conflicts(mode)
+}
+
 pub struct Waits {
     space: Arc<Space>,
+    pub sharers: Sharers,
     table: Mutex<WaitTable>,
 }
 
 impl Waits {
     pub fn new(space: Arc<Space>) -> Waits {
-        Waits { space, table: Mutex::default() }
+        Waits { space, sharers: Sharers::default(), table: Mutex::default() }
     }
     fn table(&self) -> TableGuard<'_> {
         TableGuard { guard: self.table.lock(), told: Calls::default() }
@@ -358,19 +390,22 @@ impl Waits {
     pub fn queue(&self, who: &Waiter<'_>, oid: Oid, want: Want) -> Place<'_> {
         let mut table = self.table();
         table.enter(who, Edge::Row(oid, want));
-        let first = table.shares(oid, who.txn);
+        let w0 = self.space.word(oid.bits()).load(Ordering::SeqCst);
+        let owns = w0 & OWNED != 0 && w0 & ID == who.txn;
+        let first = owns || self.sharers.mode_of(oid, who.session, who.txn).is_some();
         let queue = table.queues.entry(oid.bits()).or_default();
         match want {
             Want::Over(_) => queue.onlookers.push(who.session),
-            _ => {
+            Want::Lock(mode) => {
                 if queue.line.is_empty() {
                     self.space.word(oid.bits() + 8).fetch_or(QUEUED, Ordering::SeqCst);
                 }
                 // W1
                 match first {
-                    true => queue.line.push_front((who.session, want)),
-                    false => queue.line.push_back((who.session, want)),
+                    true => queue.line.push_front((who.session, mode)),
+                    false => queue.line.push_back((who.session, mode)),
                 }
+                queue.modes[mode as usize] += 1
             }
         }
         Place { waits: self, session: who.session, oid, want, deadline: who.patience.deadline() }
@@ -379,32 +414,15 @@ impl Waits {
     fn obstacle(&self, table: &mut WaitTable, who: &Waiter<'_>, oid: Oid, want: Want) -> Obstacle {
         let word0 = self.space.word(oid.bits());
         let w0 = word0.load(Ordering::SeqCst);
-        let owned = w0 & OWNED != 0 && w0 & ID != who.txn;
-        let before = || -> Vec<(SessionId, Want)> {
-            let line = table.queues.get(&oid.bits()).map(|q| q.line.iter());
-            line.into_iter().flatten().take_while(|(s, _)| *s != who.session).copied().collect()
-        };
         match want {
-            Want::Over(of) if !owned || w0 & ID != of => return Obstacle::None,
-            Want::Over(_) => {}
-            Want::Own if !owned => {
-                if before().is_empty() && !table.others_share(oid, who.txn) {
-                    return Obstacle::None;
-                }
-                // W4: those that would share it do not wait for one who waits.
-                if !mutated("sharers_kept") {
-                    table.advance(&self.space, oid)
-                }
-                return Obstacle::Held;
+            Want::Over(of) if w0 & OWNED == 0 || w0 & ID != of => return Obstacle::None,
+            Want::Lock(mode) if !is_owned_against(w0, who.txn, mode) => {
+                let holders = self.sharers.of(&self.space, oid);
+                let kept =
+                    holders.block(who.txn, mode) || table.is_behind(oid, w0, &holders, who.session, mode);
+                return if kept { Obstacle::Held } else { Obstacle::None };
             }
-            Want::Share if !owned => {
-                let told = |s| table.waiting.get(s).is_some_and(|w| w.told);
-                return match before().iter().any(|(s, w)| *w == Want::Own && told(s)) {
-                    true => Obstacle::Held,
-                    false => Obstacle::None,
-                };
-            }
-            Want::Own | Want::Share => {}
+            _ => {}
         }
         // Another has told it.
         if table.held.get(&(w0 & ID)).is_some_and(|rows| rows.contains(&oid.bits())) {
@@ -428,18 +446,24 @@ impl Waits {
         Obstacle::Held
     }
 
-    /// Whether the transaction that has just taken a row may keep it (W1, W3): else it has to step back. If
-    /// it stood in the row's queue, it does not any more when it may.
-    pub fn keep(&self, oid: Oid, session: SessionId, state: &TxnState) -> bool {
+    /// Whether the transaction that has just taken a row in this mode, or made its lock a stronger one, may
+    /// keep it so (W1, W3): else it has to step back. If it stood in the row's queue, it does not any more
+    /// when it may.
+    pub fn keep(&self, oid: Oid, session: SessionId, state: &TxnState, mode: LockMode, owned: bool) -> bool {
         fence(Ordering::SeqCst);
         let mut table = self.table();
-        if table.others_share(oid, state.id) {
+        let holders = self.sharers.of(&self.space, oid);
+        if holders.block(state.id, mode) {
             return false;
         }
-        let shares = table.shares(oid, state.id);
+        if holders.is_empty() {
+            self.sharers.unflag(&self.space, oid)
+        }
+        // As if the row were free still.
+        let behind = !owned && !holders.holds(state.id) && table.is_behind(oid, 0, &holders, session, mode);
         let Some(queue) = table.queues.get_mut(&oid.bits()) else { return true };
         let at = queue.line.iter().position(|(s, _)| *s == session);
-        if !shares && at != Some(0) && !queue.line.is_empty() {
+        if behind {
             // W10
             let may = at.is_none() && queue.overtaken < OVERTAKINGS;
             if !may && !mutated("overtaken_without_end") {
@@ -482,7 +506,7 @@ impl Waits {
                 w.told = false
             }
             let looks = std::mem::take(&mut begins) && !mutated("definers_cycle_unseen");
-            if looks && table.is_cycle(&self.space, who.session) {
+            if looks && table.is_cycle(&self.space, &self.sharers, who.session) {
                 break Err(Error::Deadlock);
             }
             if let Err(canceled) = who.patience.look() {
@@ -527,49 +551,22 @@ impl Waits {
         let mut table = self.table();
         let Some(mut rows) = table.held.remove(&txn.id) else { return };
         rows.retain(|bits| {
+            // SAFETY: made of a row's number.
+            table.advance(&self.space, &self.sharers, unsafe { Oid::from_bits(*bits) });
             let w0 = self.space.word(*bits).load(Ordering::SeqCst);
-            let holds = w0 & OWNED != 0 && w0 & ID == txn.id;
-            if !holds {
-                // SAFETY: made of a row's number.
-                let oid = unsafe { Oid::from_bits(*bits) };
-                table.advance(&self.space, oid)
-            }
-            holds
+            w0 & OWNED != 0 && w0 & ID == txn.id
         });
         if !rows.is_empty() {
             table.held.insert(txn.id, rows);
         }
     }
 
-    /// Registers `txn` as sharing the row, with the row's flag; the caller looks for an owner afterwards.
-    /// False if it was registered before.
-    pub fn share(&self, oid: Oid, txn: &Arc<TxnState>) -> bool {
-        let mut table = self.table();
-        let holders = table.shares.entry(oid.bits()).or_default();
-        let new = !holders.iter().any(|h| h.id == txn.id);
-        if new {
-            holders.push(txn.clone())
-        }
-        self.space.word(oid.bits() + 8).fetch_or(SHARED, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        new
-    }
-    /// Whether the transaction shares the row: whoever owns it then is about to find that, and to step back
-    /// (W3).
-    pub fn shares(&self, oid: Oid, txn: u64) -> bool {
-        self.table().shares(oid, txn)
-    }
     /// Gives a shared lock back.
-    pub fn unshare(&self, oid: Oid, txn: u64) {
-        let mut table = self.table();
-        if let Some(holders) = table.shares.get_mut(&oid.bits()) {
-            holders.retain(|h| h.id != txn);
-            if holders.is_empty() {
-                table.shares.remove(&oid.bits());
-                self.space.word(oid.bits() + 8).fetch_and(!SHARED, Ordering::SeqCst);
-            }
+    pub fn unshare(&self, oid: Oid, txn: &TxnState, mode: LockMode) {
+        self.sharers.leave(oid, txn, mode);
+        if self.space.word(oid.bits() + 8).load(Ordering::SeqCst) & QUEUED != 0 && !mutated("leaver_silent") {
+            self.table().advance(&self.space, &self.sharers, oid)
         }
-        table.advance(&self.space, oid)
     }
 }
 
@@ -605,7 +602,11 @@ impl Place<'_> {
         if let Some(w) = table.waiting.get_mut(&self.session) {
             w.told = false
         }
-        if !mutated("cycle_unseen") && table.is_cycle(&waits.space, self.session) {
+        // W5
+        if !mutated("waits_anew_silently") {
+            table.advance(&waits.space, &waits.sharers, self.oid)
+        }
+        if !mutated("cycle_unseen") && table.is_cycle(&waits.space, &waits.sharers, self.session) {
             return Err(Error::Deadlock);
         }
         loop {
@@ -640,7 +641,7 @@ impl Drop for Place<'_> {
                     if queue.line.is_empty() {
                         self.waits.space.word(bits + 8).fetch_and(!QUEUED, Ordering::SeqCst);
                     } else if told && !mutated("turn_kept") {
-                        table.advance(&self.waits.space, self.oid)
+                        table.advance(&self.waits.space, &self.waits.sharers, self.oid)
                     }
                 }
             }

@@ -37,6 +37,7 @@ pub(crate) mod batch;
 pub(crate) mod control;
 pub(crate) mod cursor;
 pub(crate) mod define;
+mod define_key;
 mod define_type;
 pub(crate) mod execute;
 pub(crate) mod facts;

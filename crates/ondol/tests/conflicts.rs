@@ -1,4 +1,5 @@
-//! INSERT ... ON CONFLICT of several sessions, a step at a time: `tests/conflicts/histories.txt`, whose
+//! Statements of several sessions that meet, a step at a time: INSERT ... ON CONFLICT in
+//! `tests/conflicts/histories.txt`, foreign keys and row locks in `tests/conflicts/foreign.txt`. Their
 //! outcomes were compared with PostgreSQL 15's.
 use ondol::{Database, Session, TempFolder, Waiter};
 use std::collections::BTreeMap;
@@ -69,7 +70,21 @@ impl Other {
 
 #[test]
 fn histories_end_as_they_should() {
-    let text = include_str!("conflicts/histories.txt");
+    let setup = "create table t (id int primary key, v int, w int unique); insert into t values (1, 10, 100), (2, 20, 200)";
+    histories(include_str!("conflicts/histories.txt"), setup, 20)
+}
+
+#[test]
+fn histories_with_foreign_keys_end_as_they_should() {
+    let setup = "create table p (a int primary key, v int); insert into p values (1, 0), (2, 0); \
+         create table na (id int, p int references p); \
+         create table ca (id int, p int references p on delete cascade on update cascade); \
+         create table sn (id int, p int references p on delete set null); \
+         create table de (id int, p int references p deferrable initially deferred)";
+    histories(include_str!("conflicts/foreign.txt"), setup, 20)
+}
+
+fn histories(text: &str, setup: &str, least: usize) {
     let (mut title, mut lines, mut count) = ("", vec![], 0);
     let mut wrong = vec![];
     let ends = [("history: the end", 0)];
@@ -78,7 +93,7 @@ fn histories_end_as_they_should() {
         let (head, rest) = line.split_once(':').expect("a colon");
         if head == "history" || head == "here" {
             if !lines.is_empty() {
-                wrong.extend(play(&lines).into_iter().map(|w| format!("{title}: {w}")));
+                wrong.extend(play(setup, &lines).into_iter().map(|w| format!("{title}: {w}")));
                 count += 1
             }
             lines.clear();
@@ -89,13 +104,12 @@ fn histories_end_as_they_should() {
         lines.push((number, head.parse::<u32>().expect("a session"), sql.trim(), wanted.trim()));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-    assert!(count >= 20, "only {count} histories");
+    assert!(count >= least, "only {count} histories");
 }
 
-fn play(lines: &[(usize, u32, &str, &str)]) -> Vec<String> {
+fn play(setup: &str, lines: &[(usize, u32, &str, &str)]) -> Vec<String> {
     let folder = TempFolder::new().expect("a folder");
     let db = Database::open(folder.path()).expect("a database in it");
-    let setup = "create table t (id int primary key, v int, w int unique); insert into t values (1, 10, 100), (2, 20, 200)";
     db.session().execute(setup).expect("it is set up");
     let mut sessions: BTreeMap<u32, Other> = BTreeMap::new();
     let mut wrong = vec![];

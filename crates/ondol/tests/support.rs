@@ -42,10 +42,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("FETCH FIRST ... WITH TIES", "SELECT a FROM t ORDER BY a FETCH FIRST 1 ROW WITH TIES"),
             ("FOR UPDATE, FOR SHARE", "SELECT a FROM t FOR UPDATE"),
             ("FOR UPDATE OF ... NOWAIT, SKIP LOCKED", "SELECT t.a FROM t, u FOR UPDATE OF t SKIP LOCKED"),
-            (
-                "FOR NO KEY UPDATE, FOR KEY SHARE (as strong as FOR UPDATE, FOR SHARE)",
-                "SELECT a FROM t FOR NO KEY UPDATE",
-            ),
+            ("FOR NO KEY UPDATE, FOR KEY SHARE", "SELECT a FROM t FOR NO KEY UPDATE"),
             ("UNION, UNION ALL", "SELECT a FROM t UNION SELECT a FROM u"),
             ("INTERSECT, EXCEPT", "SELECT a FROM t INTERSECT SELECT a FROM u"),
             ("WITH", "WITH x AS (SELECT a FROM t) SELECT * FROM x"),
@@ -173,6 +170,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("COPY ... TO PROGRAM", "COPY t TO PROGRAM 'cat'"),
             ("COPY ... FROM ... WHERE", "COPY t FROM STDIN WHERE a > 1"),
             ("TRUNCATE", "TRUNCATE t, u"),
+            ("TRUNCATE ... CASCADE", "TRUNCATE t CASCADE"),
         ],
     ),
     (
@@ -188,7 +186,25 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "CREATE TABLE v (a integer, b integer, CONSTRAINT k PRIMARY KEY (a, b), UNIQUE (b))",
             ),
             ("CHECK", "CREATE TABLE v (a integer CHECK (a > 0))"),
-            ("REFERENCES, FOREIGN KEY", "CREATE TABLE v (a integer REFERENCES t)"),
+            (
+                "REFERENCES, FOREIGN KEY, MATCH SIMPLE, FULL",
+                "CREATE TABLE v (a integer REFERENCES t, b integer, FOREIGN KEY (b) REFERENCES t (a) MATCH FULL)",
+            ),
+            ("MATCH PARTIAL", "CREATE TABLE v (a integer REFERENCES t MATCH PARTIAL)"),
+            (
+                "ON DELETE, ON UPDATE: NO ACTION, RESTRICT, CASCADE, SET NULL, SET DEFAULT",
+                "CREATE TABLE v (a integer REFERENCES t ON DELETE SET NULL (a) ON UPDATE CASCADE)",
+            ),
+            (
+                "DEFERRABLE, INITIALLY DEFERRED (of foreign keys)",
+                "CREATE TABLE v (a integer REFERENCES t DEFERRABLE INITIALLY DEFERRED)",
+            ),
+            ("DEFERRABLE (of other constraints)", "CREATE TABLE v (a integer UNIQUE DEFERRABLE)"),
+            (
+                "ALTER TABLE ... ADD FOREIGN KEY, NOT VALID, ALTER CONSTRAINT",
+                "ALTER TABLE u ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES t NOT VALID; \
+                 ALTER TABLE u VALIDATE CONSTRAINT f; ALTER TABLE u ALTER CONSTRAINT f DEFERRABLE",
+            ),
             ("EXCLUDE", "CREATE TABLE v (a integer, EXCLUDE USING gist (a WITH =))"),
             ("GENERATED ... AS IDENTITY", "CREATE TABLE v (a integer GENERATED ALWAYS AS IDENTITY)"),
             (
@@ -397,6 +413,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("DECLARE BINARY CURSOR", "DECLARE c BINARY CURSOR FOR SELECT 1"),
             ("DECLARE CURSOR ... FOR UPDATE", "DECLARE c CURSOR FOR SELECT a FROM t FOR UPDATE"),
             ("LISTEN, NOTIFY", "LISTEN x"),
+            ("SET CONSTRAINTS", "SET CONSTRAINTS ALL DEFERRED"),
             ("CHECKPOINT", "!CHECKPOINT"),
             ("DISCARD ALL, DISCARD PLANS", "!DISCARD PLANS"),
         ],

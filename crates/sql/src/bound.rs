@@ -12,8 +12,8 @@ use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
-    Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Name, Table, TableDef,
-    Wait,
+    Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, KeyAction, LockStrength, Name, Table,
+    TableDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -505,6 +505,7 @@ pub enum Statement {
         constraints: Vec<NewIndex>,
         checks: Vec<CheckDef>,
         sequences: Vec<NewSequence>,
+        foreign: Vec<NewForeign>,
         if_not_exists: bool,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
@@ -525,6 +526,8 @@ pub enum Statement {
         names: Vec<Name>,
         /// RESTART IDENTITY
         restart: bool,
+        /// Tables whose foreign keys refer to them, too.
+        cascade: bool,
     },
     CreateSequence {
         name: Name,
@@ -557,6 +560,7 @@ pub enum Statement {
     DropIndex {
         names: Vec<Dropped>,
         if_exists: bool,
+        cascade: bool,
     },
     AlterTable(AlterTable),
     /// Its number and its code are given when the statement runs.
@@ -621,6 +625,11 @@ pub enum Statement {
     },
     Rollback {
         chain: bool,
+    },
+    /// `None`: ALL.
+    SetConstraints {
+        names: Option<Vec<String>>,
+        deferred: bool,
     },
     Savepoint(String),
     Release(String),
@@ -707,7 +716,38 @@ pub struct AlterTable {
     pub sequences: Vec<NewSequence>,
     /// Sequences that change, by their numbers.
     pub changed_sequences: Vec<(u32, SequenceChanges)>,
+    pub foreign: Vec<NewForeign>,
+    /// What goes on which foreign keys may rest.
+    pub gone: Vec<GoneKey>,
     pub tag: &'static str,
+}
+
+/// Indexes of a table that go with something which is dropped.
+#[derive(Clone, Debug)]
+pub struct GoneKey {
+    /// What is dropped: `constraint k on table t`, `column a of table t`.
+    pub what: String,
+    /// What a foreign key rests on then: `index k`, `column a of table t`.
+    pub rested_on: String,
+    pub indexes: Vec<u32>,
+    pub cascade: bool,
+}
+
+/// A FOREIGN KEY constraint as it is written.
+#[derive(Clone, Debug)]
+pub struct NewForeign {
+    pub name: Option<String>,
+    pub columns: Vec<String>,
+    pub table: Name,
+    /// None: the primary key's.
+    pub referenced: Vec<String>,
+    pub full: bool,
+    pub on_delete: KeyAction,
+    pub on_update: KeyAction,
+    pub set: Vec<String>,
+    pub deferrable: bool,
+    pub deferred: bool,
+    pub validated: bool,
 }
 
 #[derive(Clone, Debug)]

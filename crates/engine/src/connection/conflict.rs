@@ -116,8 +116,13 @@ impl Connection {
             }
             let since = self.session.here();
             match self.attempt(table, proposed, since) {
-                Ok(true) => return Ok(None),
-                Ok(false) => {}
+                Ok(Some(oid)) => {
+                    if !table.def.foreign.is_empty() {
+                        self.note_new(table, oid)?
+                    }
+                    return Ok(None);
+                }
+                Ok(None) => {}
                 Err(Error::UniqueViolation { index }) => {
                     // Whoever came first may have an arbiter's key as well: that comes before the error.
                     if !proposed.keys.iter().any(|(i, _)| i.id == index) {
@@ -129,23 +134,22 @@ impl Connection {
         }
     }
 
-    /// Inserts the row; false if it has to be looked for others once more, nothing being left of it.
+    /// Inserts the row; none if it has to be looked for others once more, nothing being left of it.
     fn attempt(
         &mut self,
         table: &Arc<Table>,
         proposed: &Proposed<'_>,
         since: Savepoint,
-    ) -> ondol_kernel::Result<bool> {
+    ) -> ondol_kernel::Result<Option<Oid>> {
         let session = &mut self.session;
         if proposed.strings.0.is_empty() {
-            return session.insert_if_free(&table.store, &proposed.bytes, since).map(|oid| oid.is_some());
+            return session.insert_if_free(&table.store, &proposed.bytes, since);
         }
         let mut bytes = std::mem::take(&mut self.changes);
         let done = row::encode(&table.layout, proposed.values, &mut bytes, &mut |b| {
             session.put_string(&table.store, b)
         })
-        .and_then(|()| session.insert_if_free(&table.store, &bytes, since))
-        .map(|oid| oid.is_some());
+        .and_then(|()| session.insert_if_free(&table.store, &bytes, since));
         self.changes = bytes;
         done
     }

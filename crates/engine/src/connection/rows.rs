@@ -11,10 +11,18 @@ use ondol_kernel::transaction::{Newest, Session};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
 
+/// FOR KEY SHARE and so on, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockStrength {
+    KeyShare,
     Share,
+    NoKeyUpdate,
     Update,
+}
+
+impl LockStrength {
+    pub const ALL: [LockStrength; 4] =
+        [LockStrength::KeyShare, LockStrength::Share, LockStrength::NoKeyUpdate, LockStrength::Update];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +177,9 @@ impl Connection {
         wait: Wait,
     ) -> SqlResult<Locked> {
         let mode = match strength {
+            LockStrength::KeyShare => LockMode::KeyShare,
             LockStrength::Share => LockMode::Share,
+            LockStrength::NoKeyUpdate => LockMode::NoKeyUpdate,
             LockStrength::Update => LockMode::Update,
         };
         let wait = match wait {
@@ -269,6 +279,14 @@ impl Connection {
     /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness
     /// are checked here, index entries made.
     pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
+        let oid = self.insert_unnoted(table, values)?;
+        if !table.def.foreign.is_empty() {
+            self.note_new(table, oid)?
+        }
+        Ok(oid)
+    }
+    /// The same of a row whose foreign keys are not looked at.
+    pub(crate) fn insert_unnoted(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
         self.check_not_null(table, values)?;
         let mut bytes = std::mem::take(&mut self.row);
         let session = &mut self.session;
@@ -295,10 +313,19 @@ impl Connection {
                 }
             }
             let group = &rows.bytes[done * size..end * size];
-            self.session.insert_rows(&table.store, group, &mut done).map_err(|e| {
+            let (mut oids, notes) = (vec![], !table.def.foreign.is_empty());
+            let mut each = |oid| {
+                if notes {
+                    oids.push(oid)
+                }
+            };
+            self.session.insert_rows(&table.store, group, &mut done, &mut each).map_err(|e| {
                 let failed = &rows.bytes[done * size..][..size];
                 (done, self.change_error(table, e, failed))
-            })?
+            })?;
+            for oid in oids {
+                self.note_new(table, oid).map_err(|e| (done - 1, e))?
+            }
         }
         Ok(())
     }
@@ -367,6 +394,9 @@ impl Connection {
         self.session
             .update(&table.store, oid, row, new, keyed)
             .map_err(|e| self.change_error(table, e, new))?;
+        if keyed && !(table.def.foreign.is_empty() && table.references.is_empty()) {
+            self.note_changed(table, oid, |c| changes.iter().any(|(at, _)| *at == c), (row, new))?
+        }
         for (o, n) in gone.iter() {
             self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
         }
@@ -383,6 +413,9 @@ impl Connection {
     }
     /// Deletes a row that is locked by us; `row` is its newest bytes.
     pub fn delete(&mut self, table: &Arc<Table>, oid: Oid, row: &[u8]) -> SqlResult<()> {
+        if !table.references.is_empty() {
+            self.note_gone(table, row, None)?
+        }
         self.session.delete(&table.store, oid, row).map_err(error::kernel)?;
         let mut gone = std::mem::take(&mut self.gone);
         gone.clear();

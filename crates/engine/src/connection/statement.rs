@@ -317,9 +317,15 @@ impl Connection {
         debug_assert!(self.statement == Statement::Write);
         loan::lend_writing(&self.db, &mut self.session, f)
     }
-    /// The statement succeeded. Outside an explicit transaction this commits.
+    /// The statement succeeded, if its foreign keys hold. Outside an explicit transaction this commits.
     #[inline]
     pub fn end_statement(&mut self) -> SqlResult<Option<Token>> {
+        if self.keys.is_due()
+            && let Err(e) = self.settle_plainly()
+        {
+            self.abort_statement();
+            return Err(e);
+        }
         let was = std::mem::replace(&mut self.statement, Statement::None);
         if self.explicit.is_some() {
             // sequence/S3
@@ -350,6 +356,7 @@ impl Connection {
     /// The statement failed: its effects are undone; an explicit transaction is failed from now on.
     pub fn abort_statement(&mut self) {
         self.statement = Statement::None;
+        self.keys.drop_statement();
         if self.explicit.is_none() {
             self.rollback();
             return;

@@ -1,5 +1,6 @@
 //! A connection's transaction, begun and ended, with its savepoints. Outside an explicit transaction each
 //! statement is one (see `statement`).
+use super::foreign::Modes;
 use super::{Access, Connection, Isolation, Statement, Token};
 use crate::draft::Draft;
 use crate::error;
@@ -33,6 +34,7 @@ pub(super) struct Mark {
     name: String,
     pub(super) savepoint: Savepoint,
     definitions: Definitions,
+    keys: (usize, Modes),
     access: Access,
 }
 
@@ -135,6 +137,7 @@ impl Connection {
                 if !self.session.is_open() || self.session.rollback_to(mark.savepoint).is_ok() {
                     self.restore(&mark.definitions)
                 }
+                self.keys.restore(mark.keys);
                 self.portals.close_from(self.savepoints())
             }
             None => self.undo_all(),
@@ -168,6 +171,14 @@ impl Connection {
             return Ok(None);
         }
         debug_assert!(self.session.is_open() || !e.started || !e.may_write());
+        let late = ondol_base::sim::mutated("deferred_after_timestamp");
+        if self.has_deferred()
+            && !late
+            && let Err(e) = self.settle_deferred(true)
+        {
+            self.rollback();
+            return Err(e);
+        }
         let read_write = self.session.is_open();
         let seen = self.session.seen();
         self.explicit = None;
@@ -267,6 +278,7 @@ impl Connection {
     /// Commits the kernel's transaction, publishes definitions, waits for durability.
     pub(super) fn finish(&mut self) -> SqlResult<Option<Token>> {
         let committed = self.session.commit();
+        self.keys.clear();
         self.session.unpublish();
         self.leave_tables();
         if ondol_base::sim::mutated("claims_let_go_early") {
@@ -308,6 +320,7 @@ impl Connection {
     }
     fn undo_all(&mut self) {
         self.portals.close_all();
+        self.keys.clear();
         self.session.abort();
         self.session.unpublish();
         self.leave_tables();
@@ -347,7 +360,7 @@ impl Connection {
         let definitions = self.definitions();
         // It is no query: a transaction that has not begun to read takes its snapshot later.
         let savepoint = if self.session.is_open() { self.session.savepoint() } else { Savepoint::default() };
-        let mark = Mark { name: name.to_string(), savepoint, definitions, access };
+        let mark = Mark { name: name.to_string(), savepoint, definitions, keys: self.keys.mark(), access };
         self.explicit.as_mut().expect("checked").savepoints.push(mark);
         Ok(())
     }
@@ -393,6 +406,7 @@ impl Connection {
             self.explicit.as_mut().expect("found").failed = true;
             return Err(error::kernel(e));
         }
+        self.keys.restore(mark.keys);
         self.restore(&mark.definitions);
         Ok(())
     }

@@ -67,6 +67,10 @@ impl Connection {
                 // As the dictionary will tell of it (dictionary/D5).
                 def.columns.iter_mut().for_each(|c| c.packed = c.is_packed());
                 def.checks.sort_by(|a, b| a.name.cmp(&b.name));
+                for f in def.foreign.iter_mut().filter(|f| f.id == 0) {
+                    f.id = me.db.next_object()?
+                }
+                def.foreign.sort_by_key(|f| f.id);
                 let layout = Table::layout_of(&def);
                 if layout.row_size > LARGEST_ROW {
                     let size = layout.row_size;
@@ -111,8 +115,9 @@ impl Connection {
                 old.def.indexes.iter().for_each(|i| draft.index(old.def.index_name(i), None));
                 let of = if mutated("indexes_not_renamed") { name } else { &new_name };
                 new.def.indexes.iter().for_each(|i| draft.index(new.def.index_name(i), Some(of)));
-                draft.table(&new_name, Some(new));
-                Ok(())
+                draft.table(&new_name, Some(new.clone()));
+                me.relink(&old.def, Some(&new.def))?;
+                me.look_at_keys(&old.def, &new)
             },
         )
     }

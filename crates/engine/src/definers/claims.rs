@@ -110,6 +110,12 @@ pub fn change_table(c: &Catalog, table: impl Into<Name>) -> Vec<Claim> {
     c.table(&table).map(|_| name(&table)).into_iter().collect()
 }
 
+/// The other tables that a table's foreign keys refer to: they have to know of it.
+fn referenced(c: &Catalog, def: &TableDef) -> Vec<Claim> {
+    let others = def.foreign.iter().filter(|f| f.table != def.id);
+    others.filter_map(|f| c.table_by_id(f.table)).map(|t| name(t.def.full_name())).collect()
+}
+
 /// `def` takes the place of the table: what has its name has another then, or is made anew.
 pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Vec<Claim> {
     let table = &table.into();
@@ -145,6 +151,16 @@ pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Ve
     // The column that they go with.
     let taken = def.sequences().filter(|s| !old.def.sequences().any(|o| o == *s));
     claims.extend(sequences(c, taken));
+    if old.def.foreign != def.foreign {
+        claims.extend(referenced(c, &old.def));
+        claims.extend(referenced(c, def))
+    }
+    // What is looked at again where a key's type is another.
+    let types = |d: &TableDef| d.columns.iter().map(|c| c.ty).collect::<Vec<_>>();
+    if types(&old.def) != types(def) {
+        let tables = old.references.iter().filter_map(|r| c.table_of(r.table, &r.name));
+        claims.extend(tables.filter(|t| t.def.id != old.def.id).map(|t| name(t.def.full_name())))
+    }
     claims
 }
 
@@ -153,7 +169,10 @@ pub fn drop_table(c: &Catalog, table: impl Into<Name>) -> Vec<Claim> {
     let Some(t) = c.table(table) else { return vec![] };
     let indexes = t.def.indexes.iter().map(|i| name(t.def.index_name(i)));
     let owned = sequences(c, t.def.sequences());
-    [name(table), stay(table, true)].into_iter().chain(indexes).chain(owned).collect()
+    let mut claims: Vec<Claim> = [name(table), stay(table, true)].into_iter().chain(indexes).collect();
+    claims.extend(owned);
+    claims.extend(referenced(c, &t.def));
+    claims
 }
 
 pub fn create_index(c: &Catalog, table: impl Into<Name>, index: &str) -> Vec<Claim> {

@@ -67,6 +67,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     let checks = catalog.tables().map(|t| t.def.checks.len()).sum();
     let of = |c: &ColumnDef| usize::from(c.generated.is_some()) + c.owns.len();
     let owned = catalog.tables().flat_map(|t| &t.def.columns).map(of).sum();
+    let foreign = catalog.tables().map(|t| t.def.foreign.len()).sum();
     let users = || catalog.types.values().filter_map(|t| t.user());
     let parts = users().map(|u| u.parts.len()).sum();
     let placed = catalog.tables().filter(|t| t.def.schema != PUBLIC).count()
@@ -88,6 +89,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.places, placed),
         (&d.sequences, catalog.sequences().count()),
         (&d.owned, owned),
+        (&d.foreign, foreign),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {

@@ -14,13 +14,15 @@
 //! - **H4** What a history may end with, other than success, is one sentence that names the seed's first
 //!   fault.
 //!
-//! What is checked: see [`model`] for rows, snapshots and promises, [`check`] for indexes and definitions.
+//! What is checked: see [`model`] for rows, snapshots and promises, [`check`] for indexes and definitions,
+//! [`keys`] for foreign keys.
 //! Worlds share nothing, so histories run on as many OS threads as wanted.
 //!
 //! Deliberately not here: SQL text and plans (the statements are calls of the engine), real files, real
 //! threads.
 pub mod check;
 mod definers;
+pub mod keys;
 pub mod model;
 pub mod mutations;
 mod portals;
@@ -115,6 +117,8 @@ struct Plan {
     patient: bool,
     /// Clients are fibers of so many workers, which leave rounds to the flusher; with none they are threads.
     workers: usize,
+    /// Sessions with foreign keys beside the clients.
+    keyed: bool,
     /// Indexes built or dropped beside the clients.
     builds: u64,
     checkpoints: u64,
@@ -217,6 +221,7 @@ impl Plan {
             patient: seed >> 20 & 7 == 0,
             workers: [0, 1, 0, 2, 0, 1, 0, 3][(seed >> 24 & 7) as usize],
             holds: seed >> 28 & 3 == 0,
+            keyed: seed >> 30 & 3 == 0,
             media,
             end,
             clients: 2 + r.below(5) as usize,
@@ -279,6 +284,10 @@ impl Plan {
             Favour::Waits => {
                 (self.patient, self.end, self.media) = (true, End::Close, Media::Kind);
                 (self.tight, self.ddl, self.builds) = (false, 0.0, 0)
+            }
+            Favour::Keys => {
+                (self.keyed, self.ddl, self.builds, self.tight) = (true, 0.0, 0, false);
+                self.transactions = self.transactions.max(40)
             }
             Favour::Portals => {
                 (self.end, self.media) = (End::Close, Media::Kind);
@@ -575,6 +584,7 @@ fn live(
     stats.lock().count("rows compared", rows);
     let book = past.lock().sequences.clone();
     book.check(&db).map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
+    keys::check(&db).map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
 
     let shared = Arc::new(Shared {
         db: db.clone(),
@@ -662,6 +672,7 @@ fn at_rest(db: &Arc<Database>, whole: &State, plan: &Plan, stats: &Arc<Mutex<Sta
     let rows =
         check::database(db, whole, plan.background).map_err(|e| format!("at the end of a life: {e}"))?;
     stats.lock().count("rows compared", rows);
+    keys::check(db).map_err(|e| format!("at the end of a life: {e}"))?;
     if plan.background {
         let backlog = db.kernel.collector.backlog();
         if backlog != 0 {
@@ -717,6 +728,12 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
     for n in 0..2 {
         let (shared, r, times) = (shared.clone(), r.branch(104 + n), plan.transactions);
         fibers.extend(thread::spawn("sequences", move || sequences::take(shared, r, times)).ok());
+    }
+    if plan.keyed {
+        match keys::set_up(&mut shared.db.connect()) {
+            Ok(()) => fibers.extend(keys::start(shared, &workers, &mut r.branch(114), plan.transactions)),
+            Err(e) => shared.permit(&e).map_err(|e| format!("tables with foreign keys: {e}"))?,
+        }
     }
     let (patient, mut queues) = (plan.patient, r.branch(103));
     let (s, stats, plan, mut r) = (shared.clone(), stats.clone(), plan.clone(), r.branch(101));

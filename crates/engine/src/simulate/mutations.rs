@@ -35,6 +35,8 @@ pub enum Favour {
     Indexes,
     /// Sessions that wait for rows, in lives that end well.
     Waits,
+    /// Sessions with foreign keys.
+    Keys,
     /// Portals beside the collector, in lives that end well.
     Portals,
     /// Definitions beside definitions, in lives that end well.
@@ -177,7 +179,30 @@ pub const MUTATIONS: &[Mutation] = &[
         "a row's owner learns after a look at the row that it is waited for",
         Favour::Waits
     ),
-    engine!("sharers_kept", "who would share a row waits behind who waits for its sharers", Favour::Waits),
+    engine!(
+        "waits_anew_silently",
+        "who waits anew for a row does not tell those who can go before it",
+        Favour::Waits
+    ),
+    engine!("leaver_silent", "who ceases to share a row tells nobody", Favour::Waits),
+    engine!("key_shares_ignored", "FOR KEY SHARE is in nobody's way", Favour::Waits),
+    engine!("keys_always_locked", "FOR NO KEY UPDATE is taken for FOR UPDATE", Favour::Waits),
+    engine!(
+        "strengthened_unasked",
+        "an owner makes its lock FOR UPDATE and does not look for those who share the row's keys",
+        Favour::Waits
+    ),
+    engine!(
+        "keys_of_snapshot",
+        "who looks for rows that a foreign key is about goes by the statement's snapshot",
+        Favour::Keys
+    ),
+    engine!("key_share_left_out", "the row that a foreign key names is not locked", Favour::Keys),
+    engine!(
+        "deferred_after_timestamp",
+        "what was deferred is looked at once the commit has its timestamp",
+        Favour::Keys
+    ),
     engine!("cycle_unseen", "who begins to wait does not look for a cycle", Favour::Waits),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
     engine!(

@@ -20,6 +20,36 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 type Outcome = Result<(), String>;
 
+const KEY_SHARE: LockStrength = LockStrength::KeyShare;
+const SHARE: LockStrength = LockStrength::Share;
+const NO_KEY_UPDATE: LockStrength = LockStrength::NoKeyUpdate;
+const UPDATE: LockStrength = LockStrength::Update;
+
+/// Which two locks of one row are never held at once (transaction/lock/L1).
+pub fn exclude(a: LockStrength, b: LockStrength) -> bool {
+    [
+        (KEY_SHARE, UPDATE),
+        (SHARE, NO_KEY_UPDATE),
+        (SHARE, UPDATE),
+        (NO_KEY_UPDATE, NO_KEY_UPDATE),
+        (NO_KEY_UPDATE, UPDATE),
+        (UPDATE, UPDATE),
+    ]
+    .iter()
+    .any(|pair| *pair == (a, b) || *pair == (b, a))
+}
+
+/// A lock that one at most has, with this chance, or else one that many may have.
+fn strength(r: &mut Random, owns: f64) -> LockStrength {
+    let keys = r.chance(0.4);
+    match (r.chance(owns), keys) {
+        (true, false) => UPDATE,
+        (true, true) => NO_KEY_UPDATE,
+        (false, false) => SHARE,
+        (false, true) => KEY_SHARE,
+    }
+}
+
 /// A table's rows, where sessions meet.
 #[derive(Clone)]
 pub struct Meeting {
@@ -69,6 +99,8 @@ impl Meeting {
             self.order(workers, r).map_err(|e| format!("in order: {e}"))?;
             self.overtaken(workers, r).map_err(|e| format!("overtaken: {e}"))?;
             self.upgrades(workers, r).map_err(|e| format!("sharers that would own: {e}"))?;
+            self.pairs(r).map_err(|e| format!("two locks: {e}"))?;
+            self.stronger(workers, r).map_err(|e| format!("an owner that would have the keys: {e}"))?;
         }
         if self.rows.len() >= 2 {
             self.cycle(workers, r).map_err(|e| format!("a cycle: {e}"))?;
@@ -81,13 +113,12 @@ impl Meeting {
     fn order(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
         let began = clock::now();
-        let served = Arc::new(Mutex::new(vec![]));
+        let served: Served = Arc::default();
         let mut holder = self.locker();
         holder.c.savepoint("s").map_err(|e| e.to_string())?;
-        let shared = r.chance(0.2);
-        let strength = if shared { LockStrength::Share } else { LockStrength::Update };
-        holder.lock(oid, strength, Wait::Block).map_err(|e| e.to_string())?;
-        let start = |n: usize, strength: LockStrength, r: &mut Random, served: &Arc<Mutex<Vec<usize>>>| {
+        let held = strength(r, 0.8);
+        holder.lock(oid, held, Wait::Block).map_err(|e| e.to_string())?;
+        let start = |n: usize, strength: LockStrength, r: &mut Random, served: &Served| {
             let mut l = self.locker();
             let (waiter, cancel, parker) = (l.c.waiter(), l.cancel.clone(), l.c.parker().clone());
             let (served, rest) = (served.clone(), Duration::from_micros(r.below(300)));
@@ -99,8 +130,8 @@ impl Meeting {
                     Err(e) if e.sqlstate() == sqlstate::QUERY_CANCELED => return Ok(()),
                     Err(e) => return Err(format!("number {n}: {} {e}", e.sqlstate())),
                 }
-                if strength == LockStrength::Update {
-                    served.lock().push(n)
+                if [UPDATE, NO_KEY_UPDATE].contains(&strength) {
+                    served.lock().push((n, strength))
                 }
                 nap(rest);
                 if partly {
@@ -115,8 +146,7 @@ impl Meeting {
         let mut cancelled = vec![];
         let n = 2 + r.below(4) as usize;
         for i in 0..n {
-            let strength = if r.chance(0.75) { LockStrength::Update } else { LockStrength::Share };
-            let (fiber, waiter, cancel, parker) = start(i, strength, r, &served);
+            let (fiber, waiter, cancel, parker) = start(i, strength(r, 0.75), r, &served);
             let fiber = fiber.map_err(|e| e.to_string())?;
             while !waiter.is_waiting() && !fiber.is_finished() {
                 thread::sleep(Duration::from_micros(20))
@@ -127,7 +157,7 @@ impl Meeting {
             fibers.push(fiber)
         }
         for i in 0..1 + r.below(3) as usize {
-            fibers.push(start(100 + i, LockStrength::Update, r, &served).0.map_err(|e| e.to_string())?)
+            fibers.push(start(100 + i, strength(r, 1.0), r, &served).0.map_err(|e| e.to_string())?)
         }
         let late = r.below(60);
         let canceller = thread::spawn("canceller", move || {
@@ -146,9 +176,12 @@ impl Meeting {
         join(fibers)?;
         canceller.map(|c| c.join().map_err(|_| "a panic")).map_err(|e| e.to_string())??;
         let served = std::mem::take(&mut *served.lock());
-        // Those that came when it was let go may have overtaken the others.
-        if !served.iter().filter(|n| **n < 100).is_sorted() {
-            return Err(format!("served were {served:?}"));
+        // Those that came when it was let go may have overtaken the others; and so may, whoever is blocked by
+        // sharers of the row's keys, one that is not.
+        for mode in [UPDATE, NO_KEY_UPDATE] {
+            if !served.iter().filter(|(n, m)| *n < 100 && *m == mode).is_sorted_by_key(|(n, _)| *n) {
+                return Err(format!("served were {served:?}"));
+            }
         }
         in_time(began)
     }
@@ -157,11 +190,11 @@ impl Meeting {
     fn overtaken(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let began = clock::now();
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
-        let strength = if r.chance(0.8) { LockStrength::Update } else { LockStrength::Share };
+        let (held, strength) = excluding(r);
         let served = Arc::new(AtomicUsize::new(0));
         let (mut holder, mut l) = (self.locker(), self.locker());
         let (theirs, waiter) = (served.clone(), l.c.waiter());
-        holder.lock(oid, LockStrength::Update, Wait::Block).map_err(|e| e.to_string())?;
+        holder.lock(oid, held, Wait::Block).map_err(|e| e.to_string())?;
         let again = workers.spawn(0, "taker", move || -> Outcome {
             while !waiter.is_waiting() {
                 nap(Duration::from_micros(20))
@@ -170,7 +203,7 @@ impl Meeting {
             while theirs.load(Ordering::SeqCst) == 0 {
                 holder.c.rollback();
                 holder.begin();
-                holder.lock(oid, LockStrength::Update, Wait::Block).map_err(|e| e.to_string())?;
+                holder.lock(oid, held, Wait::Block).map_err(|e| e.to_string())?;
                 overtakings += 1;
                 // The last time it had to wait.
                 if overtakings > OVERTAKINGS + 1 {
@@ -199,10 +232,11 @@ impl Meeting {
         let fibers = (0..n + more).map(|i| {
             let (mut l, late) = (self.locker(), Duration::from_micros(r.below(100)));
             let (arrived, deadlocks) = (arrived.clone(), deadlocks.clone());
-            let strength = if r.chance(0.8) { LockStrength::Update } else { LockStrength::Share };
+            let (held, strength) = excluding(r);
+            let strength = if i >= n || exclude(strength, NO_KEY_UPDATE) { strength } else { UPDATE };
             workers.spawn(i, "member", move || -> Outcome {
                 if i < n {
-                    l.lock(l.at.rows[i], LockStrength::Update, Wait::Block).map_err(|e| e.to_string())?;
+                    l.lock(l.at.rows[i], held, Wait::Block).map_err(|e| e.to_string())?;
                     arrived.fetch_add(1, Ordering::SeqCst);
                 }
                 while arrived.load(Ordering::SeqCst) < n {
@@ -233,14 +267,16 @@ impl Meeting {
         let began = clock::now();
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
         let (n, arrived) = (2 + r.below(3) as usize, Arc::new(AtomicUsize::new(0)));
+        let keys = r.chance(0.3);
         let deadlocks = Arc::new(AtomicUsize::new(0));
         let fibers = (0..n + 1).map(|i| {
             let mut l = self.locker();
             let (arrived, deadlocks) = (arrived.clone(), deadlocks.clone());
             let late = Duration::from_micros(r.below(100));
+            let shared = if keys { KEY_SHARE } else { strength(r, 0.0) };
             workers.spawn(i, "sharer", move || -> Outcome {
                 if i < n {
-                    l.lock(oid, LockStrength::Share, Wait::Block).map_err(|e| e.to_string())?;
+                    l.lock(oid, shared, Wait::Block).map_err(|e| e.to_string())?;
                     arrived.fetch_add(1, Ordering::SeqCst);
                 }
                 while arrived.load(Ordering::SeqCst) < n {
@@ -267,12 +303,81 @@ impl Meeting {
         in_time(began)
     }
 
+    /// One holds a row, and another asks whether it may.
+    fn pairs(&self, r: &mut Random) -> Outcome {
+        let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
+        let (a, b) = (strength(r, 0.5), strength(r, 0.5));
+        let (mut first, mut second) = (self.locker(), self.locker());
+        first.lock(oid, a, Wait::Block).map_err(|e| e.to_string())?;
+        let refused = match second.lock(oid, b, Wait::NoWait) {
+            Ok(_) => false,
+            Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE => true,
+            Err(e) => return Err(e.to_string()),
+        };
+        match refused == exclude(a, b) {
+            true => Ok(()),
+            false => Err(format!("{b:?} beside {a:?}: {}", if refused { "refused" } else { "given" })),
+        }
+    }
+
+    /// Some share a row's keys; its owner would have them for itself, and has to wait for those.
+    fn stronger(&self, workers: &Workers, r: &mut Random) -> Outcome {
+        let began = clock::now();
+        let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
+        let (n, arrived) = (1 + r.below(3) as usize, Arc::new(AtomicUsize::new(0)));
+        let sharing = Arc::new(AtomicUsize::new(n));
+        let fibers = (0..n + 1).map(|i| {
+            let mut l = self.locker();
+            let (arrived, sharing) = (arrived.clone(), sharing.clone());
+            let (late, partly) = (Duration::from_micros(r.below(100)), r.chance(0.5));
+            workers.spawn(i, "sharer", move || -> Outcome {
+                let first = if i < n { KEY_SHARE } else { NO_KEY_UPDATE };
+                l.c.savepoint("s").map_err(|e| e.to_string())?;
+                l.lock(oid, first, Wait::Block).map_err(|e| e.to_string())?;
+                arrived.fetch_add(1, Ordering::SeqCst);
+                while arrived.load(Ordering::SeqCst) < n + 1 {
+                    nap(Duration::from_micros(50))
+                }
+                nap(late);
+                if i < n {
+                    sharing.fetch_sub(1, Ordering::SeqCst);
+                    if partly {
+                        l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?;
+                        nap(Duration::from_millis(2))
+                    }
+                    return Ok(());
+                }
+                l.c.savepoint("t").map_err(|e| e.to_string())?;
+                l.lock(oid, UPDATE, Wait::Block).map_err(|e| e.to_string())?;
+                match sharing.load(Ordering::SeqCst) {
+                    0 => {}
+                    n => return Err(format!("{n} share it still")),
+                }
+                if partly {
+                    // Others may share the keys again.
+                    l.c.rollback_to_savepoint("t").map_err(|e| e.to_string())?;
+                    let mut other = l.at.locker();
+                    other.lock(oid, KEY_SHARE, Wait::NoWait).map_err(|e| e.to_string())?;
+                }
+                Ok(())
+            })
+        });
+        let fibers: Vec<_> = fibers.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        join(fibers)?;
+        in_time(began)
+    }
+
     /// Transactions that lock some rows in any order and strength, and are cancelled at times.
     fn soup(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let began = clock::now();
+        // What they have, while none is told of a failure, which gives up locks at once: session, step, row,
+        // lock.
+        let held: Arc<Mutex<Vec<(u64, u64, Oid, LockStrength)>>> = Arc::default();
+        let trying: Arc<Mutex<[bool; 5]>> = Arc::default();
         let fibers = (0..5u64).map(|i| {
             let (mut l, mut r) = (self.locker(), r.branch(i));
             let few = self.rows.len().min(3) as u64;
+            let (held, trying) = (held.clone(), trying.clone());
             workers.spawn(i as usize, "session", move || -> Outcome {
                 for _ in 0..4 {
                     let (cancel, parker) = (l.cancel.clone(), l.c.parker().clone());
@@ -289,11 +394,23 @@ impl Meeting {
                             l.c.savepoint("s").map_err(|e| e.to_string())?
                         }
                         let oid = l.at.rows[r.below(few) as usize];
-                        let strength = if r.chance(0.6) { LockStrength::Update } else { LockStrength::Share };
+                        let strength = strength(&mut r, 0.6);
                         let wait = if r.chance(0.1) { Wait::SkipLocked } else { Wait::Block };
+                        trying.lock()[i as usize] = true;
                         match l.lock(oid, strength, wait) {
                             Ok(Locked::Gone) => return Err("a row is gone".into()),
-                            Ok(_) => {}
+                            Ok(Locked::Skipped) => trying.lock()[i as usize] = false,
+                            Ok(_) => {
+                                let mut trying = trying.lock();
+                                trying[i as usize] = false;
+                                let mut held = held.lock();
+                                let others = held.iter().filter(|(s, ..)| *s != i && !trying[*s as usize]);
+                                let others = others.filter(|(_, _, at, _)| *at == oid);
+                                if let Some(other) = others.clone().find(|(.., m)| exclude(*m, strength)) {
+                                    return Err(format!("{strength:?} beside {:?}", other.3));
+                                }
+                                held.push((i, step, oid, strength))
+                            }
                             Err(e)
                                 if [sqlstate::DEADLOCK_DETECTED, sqlstate::QUERY_CANCELED]
                                     .contains(&e.sqlstate()) =>
@@ -303,10 +420,13 @@ impl Meeting {
                             Err(e) => return Err(format!("session {i}: {} {e}", e.sqlstate())),
                         }
                         if step == 1 && r.chance(0.3) {
+                            held.lock().retain(|(s, at, ..)| *s != i || *at == 0);
                             l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?
                         }
                         nap(Duration::from_micros(r.below(60)))
                     }
+                    held.lock().retain(|(s, ..)| *s != i);
+                    trying.lock()[i as usize] = false;
                     l.c.rollback();
                     if let Some(c) = canceller {
                         c.join().map_err(|_| "a canceller panicked")?
@@ -321,6 +441,15 @@ impl Meeting {
         join(fibers)?;
         in_time(began)
     }
+}
+
+/// Of those who waited, number and lock, in the order in which they were served.
+type Served = Arc<Mutex<Vec<(usize, LockStrength)>>>;
+
+/// A lock that an owner has, and one that excludes.
+fn excluding(r: &mut Random) -> (LockStrength, LockStrength) {
+    let (held, wanted) = (strength(r, 1.0), strength(r, 0.8));
+    if exclude(held, wanted) { (held, wanted) } else { (UPDATE, wanted) }
 }
 
 fn join(fibers: Vec<thread::JoinHandle<Outcome>>) -> Outcome {

@@ -62,8 +62,14 @@ impl Session {
     }
 
     /// [`Session::insert`] for each of several rows, one behind the other in `rows`, in their order. `done`
-    /// counts them up: an error is that of the row that follows those.
-    pub fn insert_rows(&mut self, table: &Arc<TableStore>, rows: &[u8], done: &mut usize) -> Result<()> {
+    /// counts them up: an error is that of the row that follows those. `each` is told of each.
+    pub fn insert_rows(
+        &mut self,
+        table: &Arc<TableStore>,
+        rows: &[u8],
+        done: &mut usize,
+        each: &mut dyn FnMut(Oid),
+    ) -> Result<()> {
         /// Rows whose places in the indexes are brought into the cache together.
         const AHEAD: usize = 16;
         for group in rows.chunks(table.row_size * AHEAD) {
@@ -80,7 +86,7 @@ impl Session {
             }
             self.buffer = key;
             for row in group.chunks_exact(table.row_size) {
-                self.insert(table, row)?;
+                each(self.insert(table, row)?);
                 *done += 1
             }
         }
@@ -329,6 +335,10 @@ impl Session {
         let noted = || table.indexes[table.entered..].iter().any(|i| !i.key.unaffected(old, new));
         let rekeyed = !keys.is_empty() || keyed && noted();
         self.open().rekeyed |= rekeyed;
+        if keys.iter().any(|k| k.index.unique) {
+            // lock/L3: what may be referenced is changed.
+            self.lock_own(table, oid, true, Wait::Block, true)?;
+        }
         if keys.iter().any(|k| k.index.unique && !k.nulls) {
             let kernel = self.kernel.clone();
             let _latches = self.claim_keys(&kernel, table, &keys, oid)?;
@@ -527,7 +537,7 @@ impl Session {
     pub fn drop_string(&mut self, table: &Arc<TableStore>, slot: u64, len: usize) -> Result<()> {
         let Some(oid) = table.strings.slot_at(slot) else { return Ok(()) };
         let len = (8 + len).next_multiple_of(8).min(Heap::row_bytes(&self.kernel.space, oid));
-        if self.lock_update(table, oid, Wait::Block, true)? != Locked::Same {
+        if self.lock_own(table, oid, false, Wait::Block, true)? != Locked::Same {
             return Ok(());
         }
         if let Some(w) = self.open().writes.last_mut()

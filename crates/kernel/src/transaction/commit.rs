@@ -1,5 +1,5 @@
 //! Commit: the timestamp, the check of what was read, the record, the rows.
-use super::{Did, Session, Write};
+use super::{Did, LockMode, Session, Write};
 use crate::collect::Item;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
@@ -200,11 +200,11 @@ impl Session {
             yield_point();
             let word0 = space.word(w.oid.bits());
             match w.did {
-                Did::Share => {
+                Did::Share | Did::KeyShare => {
                     shares = true;
                     continue;
                 }
-                Did::Merged => continue,
+                Did::Merged | Did::Whole => continue,
                 Did::Insert | Did::Node => {}
             }
             let w0 = word0.load(Ordering::Relaxed);
@@ -282,9 +282,15 @@ impl Session {
             self.kernel.collector.list(&self.garbage)
         }
         if shares {
-            let shared: Vec<Oid> = t.writes.iter().filter(|w| w.did == Did::Share).map(|w| w.oid).collect();
-            for oid in shared {
-                self.unshare(oid)
+            let mode = |did| match did {
+                Did::Share => Some(LockMode::Share),
+                Did::KeyShare => Some(LockMode::KeyShare),
+                _ => None,
+            };
+            let shared: Vec<(Oid, LockMode)> =
+                t.writes.iter().filter_map(|w| Some((w.oid, mode(w.did)?))).collect();
+            for (oid, mode) in shared {
+                self.unshare(oid, mode)
             }
         }
     }
@@ -306,7 +312,7 @@ pub(super) fn each_piece(
             (8 + (head >> 32) as usize).next_multiple_of(8)
         }
         Did::Insert => Heap::row_bytes(&kernel.space, w.oid),
-        Did::Node | Did::Share | Did::Merged => 0,
+        Did::Node | Did::Share | Did::KeyShare | Did::Whole | Did::Merged => 0,
     };
     if len <= SHORT {
         each_piece_of::<SHORT>(kernel, w, len, f)
@@ -334,7 +340,7 @@ fn each_piece_of<const CHUNK: usize>(
     mut f: impl FnMut(Oid, usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
     match w.did {
-        Did::Share | Did::Merged => Ok(()),
+        Did::Share | Did::KeyShare | Did::Whole | Did::Merged => Ok(()),
         Did::Insert => {
             let mut buf = [0; CHUNK];
             let mut at = 0;

@@ -123,7 +123,13 @@ impl Session {
     }
 
     /// Whether a row's newest version, which is in `row` then, has the key; none if there is no row.
-    fn newest_has(&self, index: &IndexStore, key: &[u8], oid: Oid, row: &mut [u8]) -> Option<bool> {
+    pub(super) fn newest_has(
+        &self,
+        index: &IndexStore,
+        key: &[u8],
+        oid: Oid,
+        row: &mut [u8],
+    ) -> Option<bool> {
         let mut has = vec![];
         self.read_newest(oid, row).then(|| {
             index.key.key(row, &Newest(self), &mut has);
@@ -215,7 +221,7 @@ impl Session {
             return Err(Error::SecondTime);
         }
         let since = self.here();
-        let locked = self.lock(table, rival.oid, LockMode::Update, Wait::Block)?;
+        let locked = self.lock(table, rival.oid, LockMode::NoKeyUpdate, Wait::Block)?;
         if locked != Locked::Gone
             && let Some(has) = self.newest_has(index, key, rival.oid, row)
             && (has || mutated("rival_unlooked"))

@@ -1,11 +1,11 @@
 //! Taking back: fragments, savepoints, the end without effect.
 use super::commit::each_piece;
-use super::{Did, Mark, SPILL, Savepoint, Session, Shared};
+use super::{Did, LockMode, Mark, SPILL, Savepoint, Session, Shared};
 use crate::collect::remove_entry;
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::registry;
-use crate::slot::{LIVE, Status, row};
+use crate::slot::{LIVE, Status, WHOLE, row};
 use crate::table::{Committed, TableStore};
 use crate::version::{MARK, Version, latch, node, set_head, unlatch};
 use ondol_base::oid::Oid;
@@ -163,7 +163,11 @@ impl Session {
             let table = self.open().tables[w.table as usize].clone();
             match w.did {
                 Did::Merged => {}
-                Did::Share => self.unshare(w.oid),
+                Did::Share => self.unshare(w.oid, LockMode::Share),
+                Did::KeyShare => self.unshare(w.oid, LockMode::KeyShare),
+                Did::Whole => {
+                    space.word(w.oid.bits()).fetch_and(!WHOLE, Ordering::SeqCst);
+                }
                 Did::Node => {
                     // SAFETY: our own node, at the head of its chain (transaction/T1).
                     let v = unsafe { &*w.node };

@@ -2,7 +2,9 @@
 use super::format::{Format, aligned};
 use super::script::{LineSource, Runner};
 use super::{Done, Failed};
-use ondol::dump::{arguments, check_text, column_type, create_type, index_text, quote, returns};
+use ondol::dump::{
+    arguments, check_text, column_type, create_type, foreign_text, index_text, quote, returns,
+};
 use ondol::{Catalog, Column, FunctionDef, Name, Path, Relation, Rows, Table, Type, TypeId, ValueRef};
 use ondol_engine::{ColumnDef, Generated, Sequence};
 use std::fs::File;
@@ -338,6 +340,26 @@ fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table)
             text += &format!("    {} {}\n", quote_always(&c.name), check_text(c));
         }
     }
+    let shown = |name: &Name| catalog.shown(path, name);
+    if !def.foreign.is_empty() {
+        text += "Foreign-key constraints:\n";
+        let mut keys: Vec<_> = def.foreign.iter().collect();
+        keys.sort_by(|a, b| a.name.cmp(&b.name));
+        for key in keys {
+            text += &format!("    {} {}\n", quote_always(&key.name), foreign_text(catalog, &shown, def, key));
+        }
+    }
+    let mut named: Vec<_> =
+        (table.references.iter()).filter_map(|r| Some((catalog.table_of(r.table, &r.name)?, r))).collect();
+    named.sort_by(|a, b| a.1.key.name.cmp(&b.1.key.name));
+    if !named.is_empty() {
+        text += "Referenced by:\n";
+        for (child, r) in named {
+            let (of, name) = (shown_always(catalog, path, &child.def.full_name()), quote_always(&r.key.name));
+            let text_of = foreign_text(catalog, &shown, &child.def, &r.key);
+            text += &format!("    TABLE {of} CONSTRAINT {name} {text_of}\n");
+        }
+    }
     text.push('\n');
     say(r, &text)
 }
@@ -374,6 +396,11 @@ fn default_shown(c: &ColumnDef) -> String {
         (Some(Generated::Stored(text)), _) => format!("generated always as ({text}) stored"),
         (None, default) => default.clone().unwrap_or_default(),
     }
+}
+
+/// A table's name between quotes, with its schema where it is not in sight.
+fn shown_always(catalog: &Catalog, path: &Path, name: &Name) -> String {
+    format!("\"{}\"", catalog.shown(path, name).replace('"', ""))
 }
 
 fn quote_always(name: &str) -> String {

@@ -10,8 +10,8 @@ use ondol_engine::{
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
-    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, Insert, InsertColumn, NewIndex, NewSequence, Query,
-    Statement, TableRef,
+    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, GoneKey, Insert, InsertColumn, NewIndex,
+    NewSequence, Query, Statement, TableRef,
 };
 use ondol_sql::interpret::Nowhere;
 use ondol_types::name::quote;
@@ -25,14 +25,16 @@ const NAME_MAX: usize = 63;
 /// it comes to beside that is claimed on the way.
 pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
     match statement {
-        Statement::CreateTable { name, columns, checks, .. } => {
-            claims::create_checked_table(c, name, columns, checks)
+        Statement::CreateTable { name, columns, checks, foreign, .. } => {
+            let mut claims = claims::create_checked_table(c, name, columns, checks);
+            claims.extend(foreign.iter().flat_map(|f| claims::change_table(c, &f.table)));
+            claims
         }
         Statement::CreateTableAs { name, columns, .. } => claims::create_table(c, name, columns),
         Statement::DropTable { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_table(c, n)).collect()
         }
-        Statement::Truncate { names, restart } => {
+        Statement::Truncate { names, restart, .. } => {
             names.iter().flat_map(|n| claims::truncate(c, n, *restart)).collect()
         }
         Statement::CreateSequence { name, owner, .. } => {
@@ -56,10 +58,14 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
         Statement::DropIndex { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_index(c, n)).collect()
         }
-        Statement::AlterTable(a) => match &a.def {
-            Some(def) => claims::redefine_table(c, &a.table, def),
-            None => claims::change_table(c, &a.table),
-        },
+        Statement::AlterTable(a) => {
+            let mut claims = match &a.def {
+                Some(def) => claims::redefine_table(c, &a.table, def),
+                None => claims::change_table(c, &a.table),
+            };
+            claims.extend(a.foreign.iter().flat_map(|f| claims::change_table(c, &f.table)));
+            claims
+        }
         Statement::CreateFunction { function, .. } => claims::create_function(function),
         Statement::DropFunction { functions, .. } => {
             functions.iter().filter_map(Dropped::there).flat_map(|id| claims::drop_function(c, *id)).collect()
@@ -130,6 +136,7 @@ fn signature(name: &str, f: &FunctionDef) -> String {
 }
 
 impl Session {
+    /// Whether it was made: with `if_not_exists` it may be there.
     pub(crate) fn create_table(
         &mut self,
         name: &Name,
@@ -138,7 +145,7 @@ impl Session {
         checks: &[CheckDef],
         sequences: &[NewSequence],
         if_not_exists: bool,
-    ) -> SqlResult<()> {
+    ) -> SqlResult<bool> {
         let catalog = self.connection.catalog();
         if taken(&catalog, name) {
             let exists = format!("relation \"{}\" already exists", name.name);
@@ -146,7 +153,7 @@ impl Session {
                 return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, exists));
             }
             self.notice(sqlstate::DUPLICATE_TABLE, format!("{exists}, skipping"));
-            return Ok(());
+            return Ok(false);
         }
         let mut columns = columns.to_vec();
         for s in sequences {
@@ -156,7 +163,7 @@ impl Session {
         for c in constraints {
             self.add_index(name, c)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// CREATE TABLE AS, with a query unless the table is to stay empty, and the statement that the query is
@@ -290,7 +297,11 @@ impl Session {
 
     fn alter_columns(&mut self, a: &AlterTable) -> SqlResult<()> {
         let name = &a.def.as_ref().map_or_else(|| a.table.clone(), TableDef::full_name);
-        if let Some(def) = &a.def {
+        let mut def = a.def.clone();
+        for gone in &a.gone {
+            self.drop_keys_on(&a.table, gone, def.as_mut())?
+        }
+        if let Some(def) = &def {
             // Before anything is changed: what they are computed by may have to be bound anew.
             let values = self.new_values(a)?;
             self.compute_columns(a, def)?;
@@ -318,7 +329,7 @@ impl Session {
         for key in &a.keys {
             self.add_constraint(name, &key.index, key.using.as_deref())?
         }
-        Ok(())
+        self.add_foreign_keys(name, &a.foreign)
     }
 
     /// Puts columns behind the table's own for those of `def` whose values are computed row by row, and has
@@ -465,6 +476,7 @@ impl Session {
     }
 
     pub(crate) fn drop_tables(&mut self, names: &[Dropped], if_exists: bool, cascade: bool) -> SqlResult<()> {
+        self.part_tables(names, cascade)?;
         for name in names {
             let Dropped::There(name) = name else {
                 self.told_missing(name);
@@ -541,7 +553,12 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn drop_indexes(&mut self, names: &[Dropped], if_exists: bool) -> SqlResult<()> {
+    pub(crate) fn drop_indexes(
+        &mut self,
+        names: &[Dropped],
+        if_exists: bool,
+        cascade: bool,
+    ) -> SqlResult<()> {
         for index in names {
             let Dropped::There(index) = index else {
                 self.told_missing(index);
@@ -565,6 +582,12 @@ impl Session {
                     ),
                 )
                 .hint(format!("You can drop constraint {name} on table {table} instead.")));
+            }
+            if let Some(i) = table.def.indexes.iter().find(|i| i.name == *name) {
+                let what = format!("index {name}");
+                let (rested_on, indexes) = (what.clone(), vec![i.id]);
+                let gone = GoneKey { what, rested_on, indexes, cascade };
+                self.drop_keys_on(&table.def.full_name(), &gone, None)?
             }
             self.connection.drop_index(index)?;
         }

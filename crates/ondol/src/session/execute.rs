@@ -48,10 +48,18 @@ impl Session {
             }
             Statement::Copy(copy) => self.copy(copy, bound, out),
 
-            Statement::CreateTable { name, columns, constraints, checks, sequences, if_not_exists } => self
-                .definition(bound, "CREATE TABLE", out, |s| {
-                    s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)
-                }),
+            Statement::CreateTable {
+                name,
+                columns,
+                constraints,
+                checks,
+                sequences,
+                foreign,
+                if_not_exists,
+            } => self.definition(bound, "CREATE TABLE", out, |s| {
+                s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)
+                    .and_then(|made| s.add_foreign_keys(name, if made { foreign } else { &[] }))
+            }),
             Statement::CreateTableAs { name, columns, query, with_data, if_not_exists } => self
                 .definition_of(bound, "CREATE TABLE AS", out, |s| {
                     let query = with_data.then_some((query, bound));
@@ -60,9 +68,9 @@ impl Session {
             Statement::DropTable { names, if_exists, cascade } => {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
-            Statement::Truncate { names, restart } => self.definition(bound, "TRUNCATE TABLE", out, |s| {
-                s.connection.truncate_tables(names, *restart).map(drop)
-            }),
+            Statement::Truncate { names, restart, cascade } => {
+                self.definition(bound, "TRUNCATE TABLE", out, |s| s.truncate(names, *restart, *cascade))
+            }
             Statement::CreateSequence { name, changes, owner } => {
                 self.definition(bound, "CREATE SEQUENCE", out, |s| {
                     s.create_sequence(name, changes, owner.as_ref()).map(drop)
@@ -84,8 +92,8 @@ impl Session {
             Statement::CreateIndex { table, index, if_not_exists, concurrently } => {
                 self.make_index(bound, table, index, *if_not_exists, *concurrently, out)
             }
-            Statement::DropIndex { names, if_exists } => {
-                self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists))
+            Statement::DropIndex { names, if_exists, cascade } => {
+                self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists, *cascade))
             }
             Statement::AlterTable(a) => self.definition(bound, a.tag, out, |s| s.alter_table(a)),
             Statement::CreateFunction { function, replace } => {
@@ -132,6 +140,10 @@ impl Session {
             Statement::Rollback { chain } => {
                 self.undo_transaction(*chain)?;
                 out.done("ROLLBACK", None)
+            }
+            Statement::SetConstraints { names, deferred } => {
+                self.set_constraints(names.as_deref(), *deferred)?;
+                out.done("SET CONSTRAINTS", None)
             }
             Statement::Savepoint(name) => {
                 self.set_savepoint(name)?;

@@ -11,8 +11,9 @@ use ondol_base::park::Parker;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
 use ondol_engine::name::USER;
-use ondol_engine::{Catalog, Connection, FunctionDef, Token};
-use ondol_sql::bound::{Bound, ExplainOptions};
+use ondol_engine::{Catalog, ColumnDef, Connection, FunctionDef, Table, Token};
+use ondol_sql::bind;
+use ondol_sql::bound::{Bound, ExplainOptions, Expr, Query, Statement, Target};
 use ondol_sql::catalog::{Sight, by_key};
 use ondol_sql::code::{Program, Rejected};
 use ondol_sql::compile::compile;
@@ -21,7 +22,7 @@ use ondol_types::func::{Caller, Context, NoCaller};
 use ondol_types::limits::Limits;
 use ondol_types::objects::Nothing;
 use ondol_types::style::Styles;
-use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -113,6 +114,31 @@ impl Host for SessionHost {
         self.programs.lock().insert(function.id, (function.clone(), catalog.version, program.clone()));
         Ok(program)
     }
+    fn column_default(&self, column: &ColumnDef, catalog: &Catalog) -> SqlResult<Arc<Program>> {
+        program_of_value(bind::column_default(catalog, column)?, Vec::new(), catalog)
+    }
+    fn domain_value(&self, column: &ColumnDef, catalog: &Catalog) -> SqlResult<Option<Arc<Program>>> {
+        let Some(expr) = bind::domain_value(catalog, column)? else { return Ok(None) };
+        program_of_value(expr, vec![column.ty.id], catalog).map(Some)
+    }
+    fn row_checks(&self, table: &Table, catalog: &Catalog) -> SqlResult<Option<(Arc<Program>, Vec<u16>)>> {
+        let Some((expr, columns)) = bind::failed_check(catalog, table)? else { return Ok(None) };
+        let params = columns.iter().map(|c| table.def.columns[usize::from(*c)].ty.id).collect();
+        Ok(Some((program_of_value(expr, params, catalog)?, columns)))
+    }
+}
+
+/// A program that gives an expression over parameters of these types.
+fn program_of_value(expr: Expr, params: Vec<TypeId>, catalog: &Catalog) -> SqlResult<Arc<Program>> {
+    let targets = vec![Target { expr, name: "?column?".into(), hidden: false }];
+    let bound = Bound {
+        statement: Statement::Query(Query { targets, ..Query::default() }),
+        params,
+        catalog_version: catalog.version,
+        notices: Vec::new(),
+        is_foreign: false,
+    };
+    compile_at(&bound, catalog, 0, Limits::NONE, None).map(Arc::new)
 }
 
 impl Caller for SessionHost {

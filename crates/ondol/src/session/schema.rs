@@ -141,6 +141,11 @@ impl Session {
                 self.connection.drop_function(id)?
             }
         }
+        let tables = inside.iter().filter_map(|i| match &i.what {
+            What::Table(name) => Some(Dropped::There(name.clone())),
+            _ => None,
+        });
+        self.part_tables(&tables.collect::<Vec<_>>(), true)?;
         for i in &inside {
             if let What::Table(name) = &i.what {
                 self.connection.drop_table(name)?

@@ -12,7 +12,8 @@
 //! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
 //! CREATE FUNCTION ...;
 //! ALTER DOMAIN ... ADD, SET DEFAULT; ALTER TABLE ... SET DEFAULT ...;   what calls them
-//! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   last the checks of tables, which may call them, too
+//! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   then the checks of tables, which may call them, too
+//! ALTER TABLE ... ADD CONSTRAINT ... FOREIGN KEY ...;   last the foreign keys, whose rows are all there
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
@@ -23,11 +24,12 @@
 //!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
+use ondol_engine::dictionary::action_word;
 use ondol_engine::name::{PUBLIC, USUAL_PATH};
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexDef, Isolation, Name, Path, Sequence,
-    SequenceOptions, TableDef,
+    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexDef, Isolation, KeyAction, Name,
+    Path, Sequence, SequenceOptions, TableDef,
 };
 pub use ondol_types::name::quote;
 use ondol_types::user::{Part, UserDef, domain};
@@ -157,6 +159,53 @@ pub fn check_text(check: &CheckDef) -> String {
 pub fn add_check(catalog: &Catalog, table: &TableDef, check: &CheckDef) -> String {
     let (t, name) = (in_dump(catalog, &table.full_name()), quote(&check.name));
     format!("ALTER TABLE {t} ADD CONSTRAINT {name} {};\n", check_text(check))
+}
+
+/// A foreign key of a table as `\d` shows it; `shown` gives tables' names.
+pub fn foreign_text(
+    catalog: &Catalog,
+    shown: &dyn Fn(&Name) -> String,
+    table: &TableDef,
+    key: &ForeignDef,
+) -> String {
+    let names = |def: &TableDef, columns: &[usize]| -> String {
+        let names: Vec<String> = columns.iter().map(|c| quote(&def.columns[*c].name)).collect();
+        names.join(", ")
+    };
+    let parent = catalog.table_by_id(key.table).map(|t| &t.def);
+    let index = parent.and_then(|p| p.indexes.iter().find(|i| i.id == key.index));
+    let referenced: Vec<usize> =
+        index.map_or(Vec::new(), |i| key.parts.iter().map(|p| i.columns[*p].column).collect());
+    let mut out = format!("FOREIGN KEY ({}) REFERENCES ", names(table, &key.columns));
+    if let Some(parent) = parent {
+        out += &format!("{}({})", shown(&parent.full_name()), names(parent, &referenced))
+    }
+    if key.full {
+        out += " MATCH FULL"
+    }
+    for (what, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+        if action != KeyAction::NoAction {
+            out += &format!(" ON {what} {}", action_word(action).to_uppercase())
+        }
+    }
+    if !key.set.is_empty() {
+        out += &format!(" ({})", names(table, &key.set))
+    }
+    for (yes, words) in [
+        (key.deferrable, " DEFERRABLE"),
+        (key.deferred, " INITIALLY DEFERRED"),
+        (!key.validated, " NOT VALID"),
+    ] {
+        out += if yes { words } else { "" }
+    }
+    out
+}
+
+/// The statement that adds a foreign key.
+pub fn add_foreign(catalog: &Catalog, table: &TableDef, key: &ForeignDef) -> String {
+    let shown = |name: &Name| in_dump(catalog, name);
+    let (t, name) = (shown(&table.full_name()), quote(&key.name));
+    format!("ALTER TABLE {t} ADD CONSTRAINT {name} {};\n", foreign_text(catalog, &shown, table, key))
 }
 
 /// The statements that make an index, with the constraint that it stands for.
@@ -339,6 +388,11 @@ impl Session {
         for table in catalog.tables() {
             for check in &table.def.checks {
                 write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;
+            }
+        }
+        for table in catalog.tables() {
+            for key in &table.def.foreign {
+                write!(out, "{}", add_foreign(&catalog, &table.def, key)).map_err(failed)?;
             }
         }
         write!(out, "\nCOMMIT;\n").and_then(|()| out.flush()).map_err(failed)

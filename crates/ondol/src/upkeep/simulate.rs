@@ -23,6 +23,8 @@
 //!   key that was asked for.
 //! - **Z9** Who is first at a place, by INSERT ... ON CONFLICT DO NOTHING, stays so; who comes later sees a
 //!   row there, and comes later than a transaction that the journal has.
+//! - **Z10** No row names a parent that is not there, by a foreign key: not in a snapshot, and not after a
+//!   recovery, while parents go and get other keys.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -200,7 +202,13 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
          CREATE TABLE tally (name text PRIMARY KEY, number integer NOT NULL, n bigint NOT NULL, note text);
          CREATE UNIQUE INDEX tally_number ON tally USING hash (number);
          CREATE TABLE taken (number integer PRIMARY KEY, n bigint NOT NULL);
-         CREATE TABLE first (place text PRIMARY KEY, worker integer NOT NULL, n bigint NOT NULL)",
+         CREATE TABLE first (place text PRIMARY KEY, worker integer NOT NULL, n bigint NOT NULL);
+         CREATE TABLE parent (id integer PRIMARY KEY, note text);
+         CREATE TABLE kept (parent integer REFERENCES parent, note text);
+         CREATE INDEX kept_parent ON kept (parent);
+         CREATE TABLE child (parent integer DEFAULT 0 REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE,
+             CHECK (parent >= 0));
+         CREATE TABLE late (parent integer REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
     )?;
     for id in 0..ACCOUNTS {
         s.query("INSERT INTO account VALUES ($1, $2, '')", &crate::params![id as i32, BALANCE])?;
@@ -218,6 +226,7 @@ fn expected(e: &SqlError) -> bool {
             | sqlstate::LOCK_NOT_AVAILABLE
             | sqlstate::OBJECT_IN_USE
     ) || e.sqlstate() == sqlstate::UNIQUE_VIOLATION && e.to_string().contains("journal_label")
+        || e.sqlstate() == sqlstate::FOREIGN_KEY_VIOLATION && e.to_string().contains("\"late")
 }
 
 /// Workers and a checkpointer, until all tries are done or the power is gone.
@@ -361,6 +370,9 @@ fn transaction(
     if (r >> 52).is_multiple_of(4) {
         by_threads(s, isolation)?;
     }
+    if mix(r, 10).is_multiple_of(2) {
+        at_keys(s, mix(r, 11))?;
+    }
     if asynchronous { s.commit_async() } else { s.commit() }
 }
 
@@ -490,6 +502,41 @@ fn at_places(s: &mut Session, worker: u64, n: i64) -> SqlResult<()> {
     Ok(())
 }
 
+/// Rows that name a parent that is not there.
+const ORPHANS: &str = "SELECT count(*) FROM (SELECT parent FROM kept UNION ALL SELECT parent FROM child) AS c
+     WHERE NOT EXISTS (SELECT 1 FROM parent WHERE id = c.parent)";
+
+/// Z10, in an open transaction: parents and children come and go.
+fn at_keys(s: &mut Session, r: u64) -> SqlResult<()> {
+    const PARENTS: u64 = 4;
+    for step in 0..2 {
+        let r = mix(r, step);
+        let (id, other) = ((r % PARENTS) as i32, ((r >> 8) % PARENTS) as i32);
+        let child = ["kept", "child", "late"][((r >> 16) % 3) as usize];
+        s.savepoint("keys")?;
+        let done = match (r >> 24) % 10 {
+            0 | 1 => s.query("DELETE FROM parent WHERE id = $1", &crate::params![id]),
+            2 => s.query("UPDATE parent SET id = $2 WHERE id = $1", &crate::params![id, other]),
+            3 => s.query("UPDATE parent SET note = 'x' WHERE id = $1", &crate::params![id]),
+            4 | 5 => s.query("INSERT INTO parent VALUES ($1) ON CONFLICT DO NOTHING", &crate::params![id]),
+            6 => s.query(&format!("DELETE FROM {child} WHERE parent = $1"), &crate::params![id]),
+            _ => s.query(&format!("INSERT INTO {child} VALUES ($1), ($2)"), &crate::params![id, other]),
+        };
+        match done {
+            Err(e)
+                if [sqlstate::UNIQUE_VIOLATION, sqlstate::FOREIGN_KEY_VIOLATION].contains(&e.sqlstate()) =>
+            {
+                s.rollback_to("keys")?
+            }
+            done => drop(done?),
+        }
+    }
+    match s.query(ORPHANS, &[])?.row(0).get::<i64>(0)? {
+        0 => Ok(()),
+        n => Err(SqlError::new(sqlstate::INTERNAL_ERROR, format!("Z10: {n} rows name no parent"))),
+    }
+}
+
 /// Z6, in an open transaction.
 fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
     let wrong = |what: String| Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
@@ -518,7 +565,7 @@ fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
     Ok(())
 }
 
-/// Opens the database and checks Z1 to Z5, Z8 and Z9; closes it in order.
+/// Opens the database and checks Z1 to Z5, and Z8 to Z10; closes it in order.
 fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let text = |e: SqlError| format!("{} {e}", e.sqlstate());
     let db = open(disk).map_err(|e| format!("recovery: {}", text(e)))?;
@@ -597,6 +644,12 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
             return Err(format!(
                 "Z9: transaction {n} of worker {worker} is first somewhere, and is not there"
             ));
+        }
+    }
+    for sql in [ORPHANS, "SELECT count(*) FROM late WHERE parent NOT IN (SELECT id FROM parent)"] {
+        match s.query(sql, &[]).and_then(|rows| rows.row(0).get::<i64>(0)).map_err(text)? {
+            0 => {}
+            n => return Err(format!("Z10: {n} rows name no parent: {sql}")),
         }
     }
     let catalog = s.catalog();
@@ -691,6 +744,17 @@ mod tests {
             let caught = (0..600).find_map(|seed| run_in(seed, &kind).err());
             let caught = caught.unwrap_or_else(|| panic!("{mutation} goes unseen"));
             assert!(rules.iter().any(|r| caught.what.contains(r)), "{mutation}: {caught}");
+        }
+    }
+
+    /// Z10 must see the wrong ways to look for what a foreign key names.
+    #[test]
+    fn wrong_foreign_keys_are_caught() {
+        for mutation in ["keys_of_snapshot", "key_share_left_out", "deferred_after_timestamp"] {
+            let kind = Config { mutation: Some(mutation), ..Config::default() };
+            let caught = (0..600).find_map(|seed| run_in(seed, &kind).err());
+            let caught = caught.unwrap_or_else(|| panic!("{mutation} goes unseen"));
+            assert!(caught.what.contains("Z10"), "{mutation}: {caught}");
         }
     }
 

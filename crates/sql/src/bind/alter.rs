@@ -10,8 +10,8 @@ use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, check, coerce};
 use crate::bound::{
-    AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, NewSequence, SequenceChanges, SequenceOf,
-    Statement,
+    AlterTable, AlteredColumn, ExprKind, GoneKey, NewForeign, NewIndex, NewKey, NewSequence, SequenceChanges,
+    SequenceOf, Statement,
 };
 use crate::parse::tree::{
     self, AlterTableCmd, AlterTableType, ConstrType, Constraint, ObjectType, RangeVar, RenameStmt,
@@ -33,6 +33,8 @@ struct Altered<'a> {
     validate: Vec<String>,
     sequences: Vec<NewSequence>,
     changed_sequences: Vec<(u32, SequenceChanges)>,
+    foreign: Vec<NewForeign>,
+    gone: Vec<GoneKey>,
 }
 
 /// Where PostgreSQL does an action: what has a lower number is done before.
@@ -140,6 +142,7 @@ impl<'a> Binder<'a> {
                     | AlterTableType::AtSetIdentity
                     | AlterTableType::AtDropIdentity
                     | AlterTableType::AtDropExpression
+                    | AlterTableType::AtAlterConstraint
             )
         };
         if let Some(c) = actions.iter().find(|c| !known(c)) {
@@ -161,8 +164,10 @@ impl<'a> Binder<'a> {
         let def = table.def.clone();
         let (columns, keys, validate) = (as_it_is(&def), Vec::new(), Vec::new());
         let (sequences, changed_sequences) = (Vec::new(), Vec::new());
+        let (foreign, gone) = (Vec::new(), Vec::new());
         let old = table.def.clone();
-        let mut altered = Altered { old, columns, def, keys, validate, sequences, changed_sequences };
+        let mut altered =
+            Altered { old, columns, def, keys, validate, sequences, changed_sequences, foreign, gone };
         actions.sort_by_key(|c| pass(c));
         let types = actions.iter().any(|c| c.subtype() == AlterTableType::AtAlterColumnType);
         for c in actions {
@@ -183,6 +188,8 @@ impl<'a> Binder<'a> {
             validate: altered.validate,
             sequences: altered.sequences,
             changed_sequences: altered.changed_sequences,
+            foreign: altered.foreign,
+            gone: altered.gone,
             tag: "ALTER TABLE",
         }))
     }
@@ -245,10 +252,20 @@ impl<'a> Binder<'a> {
                 def.columns[n].not_null = false
             }
             AlterTableType::AtDropConstraint => {
-                let before = def.indexes.len() + def.checks.len();
+                let before = def.indexes.len() + def.checks.len() + def.foreign.len();
+                let goes = |i: &&ondol_engine::IndexDef| i.constraint && i.name == c.name;
+                let indexes: Vec<u32> = def.indexes.iter().filter(goes).map(|i| i.id).collect();
+                if !indexes.is_empty() {
+                    let name = &c.name;
+                    let what = format!("constraint {name} on table {}", def.name);
+                    let cascade = c.behavior() == tree::DropBehavior::DropCascade;
+                    let rested_on = format!("index {name}");
+                    altered.gone.push(GoneKey { what, rested_on, indexes, cascade })
+                }
                 def.indexes.retain(|i| !i.constraint || i.name != c.name);
                 def.checks.retain(|k| k.name != c.name);
-                if def.indexes.len() + def.checks.len() == before {
+                def.foreign.retain(|k| k.name != c.name);
+                if def.indexes.len() + def.checks.len() + def.foreign.len() == before {
                     let missing = no_constraint(def, &c.name);
                     if !c.missing_ok {
                         return Err(wrong(sqlstate::UNDEFINED_OBJECT, missing));
@@ -263,7 +280,29 @@ impl<'a> Binder<'a> {
                 };
                 self.add_constraint(altered, k)?
             }
+            AlterTableType::AtAlterConstraint => {
+                let Kind::AtalterConstraint(k) = kind(need(&c.def)?)? else {
+                    return Err(unexpected("ALTER CONSTRAINT"));
+                };
+                refuse(k.alter_enforceability || k.alter_inheritability, "this ALTER CONSTRAINT")?;
+                let Some(key) = def.foreign.iter_mut().find(|f| f.name == k.conname) else {
+                    if !def.is_constraint(&k.conname) {
+                        return Err(wrong(sqlstate::UNDEFINED_OBJECT, no_constraint(def, &k.conname)));
+                    }
+                    let message = format!(
+                        "constraint \"{}\" of relation \"{}\" is not a foreign key constraint",
+                        k.conname, def.name
+                    );
+                    return Err(wrong(sqlstate::WRONG_OBJECT_TYPE, message));
+                };
+                key.deferrable = k.deferrable || k.initdeferred;
+                key.deferred = k.initdeferred
+            }
             AlterTableType::AtValidateConstraint => {
+                if let Some(key) = def.foreign.iter_mut().find(|f| f.name == c.name) {
+                    key.validated = true;
+                    return Ok(());
+                }
                 let Some(n) = def.checks.iter().position(|k| k.name == c.name) else {
                     if !def.is_constraint(&c.name) {
                         return Err(wrong(sqlstate::UNDEFINED_OBJECT, no_constraint(def, &c.name)));
@@ -293,7 +332,7 @@ impl<'a> Binder<'a> {
 
     fn add_column(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
         let Kind::ColumnDef(column) = kind(need(&c.def)?)? else { return Err(unexpected("ADD COLUMN")) };
-        let (mut keys, mut conditions) = (Vec::new(), Vec::new());
+        let (mut keys, mut conditions, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         let def = &mut altered.def;
         if def.column(&column.colname).is_some() {
             let message =
@@ -304,11 +343,13 @@ impl<'a> Binder<'a> {
             self.notices.push(("42701", format!("{message}, skipping")));
             return Ok(());
         }
-        let column = self.column_def(&def.name, column, &mut keys, &mut conditions).map_err(|e| {
+        let made = self.column_def(&def.full_name(), column, &mut keys, &mut conditions, &mut foreign);
+        let column = made.map_err(|e| {
             // But that of a type.
             if e.sqlstate() == sqlstate::UNDEFINED_OBJECT { e } else { placeless(e) }
         })?;
         check_columns(def.columns.len() + 1)?;
+        altered.foreign.extend(foreign);
         let value = default_of(self.catalog, &column)?;
         let sequence = self.new_sequence.take().map(|s| NewSequence { column: def.columns.len(), ..s });
         if let Some(node) = self.new_generation_of.take() {
@@ -471,9 +512,19 @@ impl<'a> Binder<'a> {
             }
         }
         def.checks = checks;
-        def.indexes.retain(|i| i.columns.iter().all(|c| c.column != n));
+        let named = |i: &ondol_engine::IndexDef| i.columns.iter().any(|c| c.column == n);
+        let indexes: Vec<u32> = def.indexes.iter().filter(|i| named(i)).map(|i| i.id).collect();
+        if !indexes.is_empty() {
+            let what = format!("column {} of table {}", c.name, def.name);
+            let cascade = c.behavior() == tree::DropBehavior::DropCascade;
+            altered.gone.push(GoneKey { what: what.clone(), rested_on: what, indexes, cascade })
+        }
+        def.indexes.retain(|i| !named(i));
         altered.sequences.retain(|s| s.column != n);
         altered.sequences.iter_mut().filter(|s| s.column > n).for_each(|s| s.column -= 1);
+        def.foreign.retain(|f| !f.columns.contains(&n));
+        let behind = def.foreign.iter_mut().flat_map(|f| f.columns.iter_mut().chain(&mut f.set));
+        behind.filter(|c| **c > n).for_each(|c| *c -= 1);
         let behind = def.indexes.iter_mut().flat_map(|i| &mut i.columns).filter(|c| c.column > n);
         behind.for_each(|c| c.column -= 1);
         def.columns.remove(n);
@@ -587,6 +638,11 @@ impl<'a> Binder<'a> {
                 altered.validate.push(check.name.clone())
             }
             altered.def.checks.push(check);
+            return Ok(());
+        }
+        if k.contype() == ConstrType::ConstrForeign {
+            let key = self.new_foreign(&altered.def.full_name(), k, None)?;
+            altered.foreign.push(key);
             return Ok(());
         }
         altered.keys.push(self.table_key(k)?);
@@ -769,6 +825,12 @@ impl<'a> Binder<'a> {
             def.checks[n].name = to.to_string();
             return Ok(def);
         }
+        if let Some(n) = old.foreign.iter().position(|f| f.name == from) {
+            free_constraint(old, to)?;
+            let mut def = old.clone();
+            def.foreign[n].name = to.to_string();
+            return Ok(def);
+        }
         if !old.is_constraint(from) {
             let message = format!("constraint \"{from}\" for table \"{}\" does not exist", old.name);
             return Err(wrong(sqlstate::UNDEFINED_OBJECT, message));
@@ -805,6 +867,8 @@ pub(super) fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> State
         validate: Vec::new(),
         sequences: Vec::new(),
         changed_sequences: Vec::new(),
+        foreign: Vec::new(),
+        gone: Vec::new(),
         tag,
     })
 }

@@ -8,7 +8,7 @@ use super::names::{no_schema, parts};
 use super::tree::{at, kind, need, options, refuse, refuse_at, string, strings, unexpected, variant};
 use super::types::{any_type, user_type};
 use super::{Binder, system};
-use crate::bound::{Dropped, ExprKind, NewIndex, NewSequence, SequenceOf, Statement};
+use crate::bound::{Dropped, ExprKind, NewForeign, NewIndex, NewSequence, SequenceOf, Statement};
 use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
     SortByNulls, node::Node as Kind,
@@ -74,10 +74,11 @@ impl<'a> Binder<'a> {
         let mut conditions: Vec<&'a Constraint> = Vec::new();
         let mut sequences: Vec<NewSequence> = Vec::new();
         let mut generations: Vec<(usize, &'a Node)> = Vec::new();
+        let mut foreign: Vec<NewForeign> = Vec::new();
         for node in &s.table_elts {
             match kind(node)? {
                 Kind::ColumnDef(c) => {
-                    let column = self.column_def(name, c, &mut keys, &mut conditions)?;
+                    let column = self.column_def(&place, c, &mut keys, &mut conditions, &mut foreign)?;
                     if columns.iter().any(|o| o.name == column.name) {
                         let message = format!("column \"{}\" specified more than once", column.name);
                         return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
@@ -89,6 +90,11 @@ impl<'a> Binder<'a> {
                     columns.push(column);
                 }
                 Kind::Constraint(c) if c.contype() == ConstrType::ConstrCheck => conditions.push(c),
+                Kind::Constraint(c) if c.contype() == ConstrType::ConstrForeign => {
+                    // There are no rows that it could be violated by.
+                    let key = self.new_foreign(&place, c, None)?;
+                    foreign.push(NewForeign { validated: true, ..key })
+                }
                 Kind::Constraint(c) => keys.push(self.table_key(c)?),
                 Kind::TableLikeClause(_) => return Err(SqlError::unsupported("LIKE in CREATE TABLE")),
                 other => return Err(unexpected(&variant(other))),
@@ -112,6 +118,7 @@ impl<'a> Binder<'a> {
             constraints,
             checks,
             sequences,
+            foreign,
             if_not_exists: s.if_not_exists,
         })
     }
@@ -238,7 +245,8 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<Vec<CheckDef>> {
         let Name { schema, name } = name.clone();
         let (columns, indexes, checks) = (columns.to_vec(), Vec::new(), Vec::new());
-        let mut def = TableDef { id: 0, schema, name, columns, indexes, checks };
+        let foreign = Vec::new();
+        let mut def = TableDef { id: 0, schema, name, columns, indexes, checks, foreign };
         for k in conditions {
             if def.is_constraint(&k.conname) {
                 let message = format!("check constraint \"{}\" already exists", k.conname);
@@ -253,12 +261,13 @@ impl<'a> Binder<'a> {
 
     pub(super) fn column_def(
         &mut self,
-        table: &str,
+        of: &Name,
         c: &'a tree::ColumnDef,
         keys: &mut Vec<Key<'a>>,
         conditions: &mut Vec<&'a Constraint>,
+        foreign: &mut Vec<NewForeign>,
     ) -> SqlResult<ColumnDef> {
-        let here = c.location;
+        let (table, here) = (&of.name, c.location);
         refuse_at(!c.compression.is_empty(), "COMPRESSION", here)?;
         refuse_at(!c.storage_name.is_empty() || !c.storage.is_empty(), "STORAGE", here)?;
         refuse_at(!c.fdwoptions.is_empty(), "OPTIONS of a column", here)?;
@@ -286,8 +295,29 @@ impl<'a> Binder<'a> {
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
         let mut sequence = serial.map(|id| self.serial_sequence(id));
         let mut generation: Option<&'a Node> = None;
+        let (mut last, mut kept) = (None, false);
         for node in &c.constraints {
             let Kind::Constraint(k) = kind(node)? else { return Err(unexpected("a column constraint")) };
+            let before = last.replace(k.contype());
+            let attribute = |t| {
+                use ConstrType::{ConstrAttrDeferrable, ConstrAttrDeferred};
+                use ConstrType::{ConstrAttrImmediate, ConstrAttrNotDeferrable};
+                let all =
+                    [ConstrAttrDeferrable, ConstrAttrDeferred, ConstrAttrImmediate, ConstrAttrNotDeferrable];
+                all.contains(&t)
+            };
+            if attribute(k.contype()) {
+                let of_key = matches!(before, Some(ConstrType::ConstrPrimary | ConstrType::ConstrUnique));
+                let plain = [ConstrType::ConstrAttrNotDeferrable, ConstrType::ConstrAttrImmediate];
+                last = before;
+                if !(of_key && plain.contains(&k.contype())) {
+                    refuse_at(of_key, "a DEFERRABLE constraint", k.location)?;
+                    let key = foreign.last_mut().filter(|_| before == Some(ConstrType::ConstrForeign));
+                    super::foreign::defer(key, k.contype(), kept, k.location)?;
+                    kept |= k.contype() == ConstrType::ConstrAttrNotDeferrable
+                }
+                continue;
+            }
             match k.contype() {
                 ConstrType::ConstrNull | ConstrType::ConstrNotnull => {
                     refuse_at(k.is_no_inherit, "NO INHERIT", k.location)?;
@@ -359,10 +389,13 @@ impl<'a> Binder<'a> {
                     keys.push(key);
                 }
                 ConstrType::ConstrCheck => conditions.push(k),
-                // What these say is so.
-                ConstrType::ConstrAttrNotDeferrable
-                | ConstrType::ConstrAttrImmediate
-                | ConstrType::ConstrAttrEnforced => {}
+                ConstrType::ConstrForeign => {
+                    kept = false;
+                    let key = self.new_foreign(of, k, Some(&c.colname))?;
+                    foreign.push(NewForeign { validated: true, ..key })
+                }
+                // What this says is so.
+                ConstrType::ConstrAttrEnforced => {}
                 other => return Err(at(SqlError::unsupported(constraint_name(other)), k.location)),
             }
         }
@@ -670,7 +703,8 @@ impl<'a> Binder<'a> {
                 }
                 let names = self.dropped(s, "index")?;
                 names.iter().filter_map(Dropped::there).try_for_each(|n| self.check_drop_index(n))?;
-                Ok(Statement::DropIndex { names, if_exists })
+                let cascade = s.behavior() == DropBehavior::DropCascade;
+                Ok(Statement::DropIndex { names, if_exists, cascade })
             }
             ObjectType::ObjectSequence => self.drop_sequence(s),
             ObjectType::ObjectFunction => self.drop_function(s),
@@ -762,7 +796,8 @@ impl<'a> Binder<'a> {
                 names.push(name);
             }
         }
-        Ok(Statement::Truncate { names, restart: s.restart_seqs })
+        let cascade = s.behavior() == DropBehavior::DropCascade;
+        Ok(Statement::Truncate { names, restart: s.restart_seqs, cascade })
     }
 }
 

@@ -42,6 +42,7 @@ mod dml;
 mod domain;
 mod enumeration;
 mod expr;
+pub mod foreign;
 mod from;
 mod group;
 pub mod names;
@@ -102,6 +103,11 @@ pub fn domain_value(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Option<E
     let Some(domain) = column.domain else { return Ok(None) };
     let param = Expr { kind: ExprKind::Param(0), ty: column.ty, at: u32::MAX };
     Binder::new(catalog, "", &[]).in_declared(param, domain).map(Some)
+}
+
+/// A column's default, as a value of the column.
+pub fn column_default(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
+    dml::default_of(catalog, column)
 }
 
 /// The number of the first of the table's checks that is false of a row, or NULL, as an expression over

@@ -227,9 +227,9 @@ impl<'a> Binder<'a> {
         for clause in clauses {
             let Kind::LockingClause(l) = kind(clause)? else { return Err(unexpected("a locking clause")) };
             let (strength, name) = match l.strength() {
-                LockClauseStrength::LcsForkeyshare => (LockStrength::Share, "FOR KEY SHARE"),
+                LockClauseStrength::LcsForkeyshare => (LockStrength::KeyShare, "FOR KEY SHARE"),
                 LockClauseStrength::LcsForshare => (LockStrength::Share, "FOR SHARE"),
-                LockClauseStrength::LcsFornokeyupdate => (LockStrength::Update, "FOR NO KEY UPDATE"),
+                LockClauseStrength::LcsFornokeyupdate => (LockStrength::NoKeyUpdate, "FOR NO KEY UPDATE"),
                 LockClauseStrength::LcsForupdate => (LockStrength::Update, "FOR UPDATE"),
                 _ => return Err(unexpected("a lock strength")),
             };

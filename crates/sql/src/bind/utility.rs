@@ -53,6 +53,15 @@ impl<'a> Binder<'a> {
             Kind::TransactionStmt(s) => self.transaction(s),
             Kind::VariableSetStmt(s) => self.set(s),
             Kind::VariableShowStmt(s) => Ok(Statement::Show(s.name.clone())),
+            Kind::ConstraintsSetStmt(s) => {
+                let mut names = Vec::with_capacity(s.constraints.len());
+                for node in &s.constraints {
+                    let Kind::RangeVar(v) = kind(node)? else { return Err(unexpected("SET CONSTRAINTS")) };
+                    names.push(v.relname.clone())
+                }
+                let names = (!names.is_empty()).then_some(names);
+                Ok(Statement::SetConstraints { names, deferred: s.deferred })
+            }
             Kind::PrepareStmt(s) => self.prepare(s, raw),
             Kind::ExecuteStmt(s) => {
                 let (args, _) = self.nested(Clause::Execute, |b| b.exprs(&s.params))?;
@@ -343,7 +352,6 @@ pub fn statement_name(node: &Kind) -> String {
         "DeclareCursorStmt" => "DECLARE CURSOR",
         "ClosePortalStmt" => "CLOSE",
         "RefreshMatViewStmt" => "REFRESH MATERIALIZED VIEW",
-        "ConstraintsSetStmt" => "SET CONSTRAINTS",
         "LockStmt" => "LOCK TABLE",
         "SelectStmt" => "SELECT",
         "RenameStmt" => "ALTER ... RENAME",

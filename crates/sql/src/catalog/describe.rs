@@ -6,7 +6,8 @@ use super::name::{self, in_schema, named, shown_type, type_name};
 use super::routine::gives_set;
 use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
-use ondol_engine::{FunctionDef, IndexDef, IndexKind, Returns, Table};
+use ondol_engine::dictionary::action_word;
+use ondol_engine::{ForeignDef, FunctionDef, IndexDef, IndexKind, KeyAction, Returns, Table};
 use ondol_types::catalog::{name as names, oid, registered};
 use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::name::quote;
@@ -68,7 +69,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         }),
         id::PG_GET_EXPR | id::PG_GET_EXPR_PRETTY => Ok(Value::Text(text(args, 0).to_string())),
         id::PG_GET_CONSTRAINTDEF | id::PG_GET_CONSTRAINTDEF_PRETTY => {
-            told(with_constraint(sight, oid_at(0), |table, c| constraint(table, c, flag(args, 1))))
+            told(with_constraint(sight, oid_at(0), |table, c| constraint(sight, table, c, flag(args, 1))))
         }
         id::PG_GET_INDEXDEF => told(index(sight, oid_at(0), 0, false)),
         id::PG_GET_INDEXDEF_COLUMN => {
@@ -332,7 +333,15 @@ fn index(sight: &Sight<'_>, oid: u32, column: i32, pretty: bool) -> Option<Strin
 }
 
 /// What a constraint says.
-fn constraint(table: Option<&Table>, c: &super::key::Constraint<'_>, pretty: bool) -> String {
+fn constraint(
+    sight: &Sight<'_>,
+    table: Option<&Table>,
+    c: &super::key::Constraint<'_>,
+    pretty: bool,
+) -> String {
+    if let (Some(f), Some(table)) = (c.foreign, table) {
+        return foreign(sight, table, f);
+    }
     let list = || {
         let name = |n: &i16| {
             let place = usize::try_from(n - 1).unwrap_or(0);
@@ -351,6 +360,39 @@ fn constraint(table: Option<&Table>, c: &super::key::Constraint<'_>, pretty: boo
     }
     if !c.validated {
         written += " NOT VALID";
+    }
+    written
+}
+
+/// What a foreign key says.
+fn foreign(sight: &Sight<'_>, table: &Table, f: &ForeignDef) -> String {
+    let names = |t: &Table, columns: &[usize]| {
+        let name = |c: &usize| t.def.columns.get(*c).map_or(String::new(), |c| quote(&c.name));
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let mut written = format!("FOREIGN KEY ({}) REFERENCES ", names(table, &f.columns));
+    if let Some(parent) = sight.tables().find(|t| t.def.id == f.table) {
+        let object = Object::Table(parent.clone());
+        let found = sight.relation_named("", &parent.def.name);
+        let is_short = found.is_some_and(|o| Sight::oid(&o) == Sight::oid(&object));
+        written += &in_schema(sight, object.schema(), &parent.def.name, is_short);
+        written += &format!("({})", names(parent, &super::key::referenced(sight, f)));
+    }
+    if f.full {
+        written += " MATCH FULL";
+    }
+    for (what, action) in [("UPDATE", f.on_update), ("DELETE", f.on_delete)] {
+        if action != KeyAction::NoAction {
+            written += &format!(" ON {what} {}", action_word(action).to_uppercase());
+        }
+    }
+    if !f.set.is_empty() {
+        written += &format!(" ({})", names(table, &f.set));
+    }
+    for (yes, words) in
+        [(f.deferrable, " DEFERRABLE"), (f.deferred, " INITIALLY DEFERRED"), (!f.validated, " NOT VALID")]
+    {
+        written += if yes { words } else { "" };
     }
     written
 }

@@ -4,7 +4,7 @@ use super::fixed;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{Object, Sight, oid_of, schema_oid};
 use super::table::{facts, method, part};
-use ondol_engine::{IndexDef, Table};
+use ondol_engine::{ForeignDef, IndexDef, KeyAction, Table};
 use ondol_types::catalog::{node_tree, vector};
 use ondol_types::user::domain;
 use ondol_types::{SqlResult, TypeId, Value};
@@ -73,6 +73,7 @@ pub struct Constraint<'a> {
     /// Numbers of columns from 1; none of a domain's.
     pub columns: Vec<i16>,
     pub check: Option<&'a str>,
+    pub foreign: Option<&'a ForeignDef>,
 }
 
 /// The constraints of a table.
@@ -89,6 +90,7 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
         no_inherit: true,
         columns: i.columns.iter().map(|c| small(c.column + 1)).collect(),
         check: None,
+        foreign: None,
     });
     let checks = t.def.checks.iter().enumerate().map(|(n, c)| Constraint {
         oid: part(t, CHECKS + n),
@@ -102,8 +104,23 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
         no_inherit: c.no_inherit,
         columns: columns_of(t, &c.text),
         check: Some(&c.text),
+        foreign: None,
     });
-    keys.chain(checks).collect()
+    let foreign = t.def.foreign.iter().map(|f| Constraint {
+        oid: oid_of(f.id),
+        name: &f.name,
+        schema: schema_oid(t.def.schema),
+        kind: b'f',
+        validated: f.validated,
+        table: oid_of(t.def.id),
+        ty: 0,
+        index: oid_of(f.index),
+        no_inherit: true,
+        columns: f.columns.iter().map(|c| small(c + 1)).collect(),
+        check: None,
+        foreign: Some(f),
+    });
+    keys.chain(checks).chain(foreign).collect()
 }
 
 /// The columns that a condition names, from 1.
@@ -144,6 +161,7 @@ pub fn constraints_of_domain<'a>(sight: &Sight<'_>, ty: TypeId) -> Vec<Constrain
         no_inherit: false,
         columns: Vec::new(),
         check: c.text.as_deref(),
+        foreign: None,
     };
     user.parts.iter().enumerate().map(check).collect()
 }
@@ -157,7 +175,11 @@ pub fn with_constraint<T>(
     let of_index = sight.relation(oid).as_ref().and_then(Object::index).map(|(t, _)| t.clone());
     let table = of_index.or_else(|| {
         let number = (oid & 0x7fff_ffff) >> 11;
-        (oid >> 30 == 2).then(|| sight.tables().find(|t| t.def.id == number).cloned())?
+        let has_it = |t: &&Arc<Table>| t.def.foreign.iter().any(|f| oid_of(f.id) == oid);
+        match oid >> 30 == 2 {
+            true => sight.tables().find(|t| t.def.id == number).cloned(),
+            false => sight.tables().find(has_it).cloned(),
+        }
     });
     if let Some(t) = table {
         let all = constraints_of(&t);
@@ -168,9 +190,11 @@ pub fn with_constraint<T>(
 }
 
 pub fn constraints(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
-    let of = |t: &Arc<Table>, each: Each<'_>| constraints_of(t).iter().try_for_each(|c| constraint(c, each));
+    let of = |t: &Arc<Table>, each: Each<'_>| {
+        constraints_of(t).iter().try_for_each(|c| constraint(sight, c, each))
+    };
     let of_domain = |ty: TypeId, each: Each<'_>| {
-        constraints_of_domain(sight, ty).iter().try_for_each(|c| constraint(c, each))
+        constraints_of_domain(sight, ty).iter().try_for_each(|c| constraint(sight, c, each))
     };
     if let Some(oid) = wanted.number("contypid").filter(|n| *n != 0) {
         return sight.ty(oid).map_or(Ok(()), |ty| of_domain(ty, each));
@@ -182,7 +206,28 @@ pub fn constraints(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> Sq
     sight.user_types().try_for_each(|ty| of_domain(ty, each))
 }
 
-fn constraint(c: &Constraint<'_>, each: Each<'_>) -> SqlResult<()> {
+/// The columns that a foreign key names, in its order.
+pub fn referenced(sight: &Sight<'_>, f: &ForeignDef) -> Vec<usize> {
+    let parent = sight.tables().find(|t| t.def.id == f.table);
+    let index = parent.and_then(|t| t.def.indexes.iter().find(|i| i.id == f.index));
+    index.map_or(Vec::new(), |i| f.parts.iter().map(|p| i.columns[*p].column).collect())
+}
+
+fn constraint(sight: &Sight<'_>, c: &Constraint<'_>, each: Each<'_>) -> SqlResult<()> {
+    let action = |a: KeyAction| match a {
+        KeyAction::NoAction => b'a',
+        KeyAction::Restrict => b'r',
+        KeyAction::Cascade => b'c',
+        KeyAction::SetNull => b'n',
+        KeyAction::SetDefault => b'd',
+    };
+    let f = c.foreign;
+    let numbers = |columns: &[usize]| int2s(&columns.iter().map(|c| small(c + 1)).collect::<Vec<_>>());
+    let (named, set) = match f {
+        Some(f) if f.set.is_empty() => (numbers(&referenced(sight, f))?, Value::Null),
+        Some(f) => (numbers(&referenced(sight, f))?, numbers(&f.set)?),
+        None => (Value::Null, Value::Null),
+    };
     let columns = match &c.columns[..] {
         [] if c.table == 0 => Value::Null,
         columns => int2s(columns)?,
@@ -192,26 +237,26 @@ fn constraint(c: &Constraint<'_>, each: Each<'_>) -> SqlResult<()> {
         Name(c.name),
         Oid(c.schema),
         Char(c.kind),
-        false,
-        false,
+        f.is_some_and(|f| f.deferrable),
+        f.is_some_and(|f| f.deferred),
         c.validated,
         Oid(c.table),
         Oid(c.ty),
         Oid(c.index),
         Oid(0),
-        Oid(0),
-        Char(b' '),
-        Char(b' '),
-        Char(b' '),
+        Oid(f.map_or(0, |f| oid_of(f.table))),
+        Char(f.map_or(b' ', |f| action(f.on_update))),
+        Char(f.map_or(b' ', |f| action(f.on_delete))),
+        Char(f.map_or(b' ', |f| if f.full { b'f' } else { b's' })),
         true,
         0,
         c.no_inherit,
         columns,
+        named,
         Null,
         Null,
         Null,
-        Null,
-        Null,
+        set,
         Null,
         c.check.map(node_tree),
     ])

@@ -409,6 +409,9 @@ words! {
     How {
         0 UpdateBlock "update", 1 UpdateNoWait "update nowait", 2 UpdateSkip "update skip locked",
         3 ShareBlock "share", 4 ShareNoWait "share nowait", 5 ShareSkip "share skip locked",
+        6 NoKeyBlock "no key update", 7 NoKeyNoWait "no key update nowait",
+        8 NoKeySkip "no key update skip locked",
+        9 KeyBlock "key share", 10 KeyNoWait "key share nowait", 11 KeySkip "key share skip locked",
     }
     /// Errors that the code itself raises.
     Fault {

@@ -281,6 +281,10 @@ pub fn fingerprint(table: &Table) -> u64 {
         h.bytes(c.text.as_bytes());
         h.number(u64::from(c.validated))
     }
+    // What an instruction of its own changes, no foreign key is about.
+    for f in &table.def.foreign {
+        f.columns.iter().for_each(|c| h.number(*c as u64))
+    }
     h.0
 }
 

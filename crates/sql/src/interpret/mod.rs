@@ -21,6 +21,7 @@ mod batch;
 pub mod datum;
 mod exec;
 mod far;
+mod foreign;
 mod frame;
 mod frames;
 mod functions;
@@ -46,7 +47,7 @@ use crate::code::Program;
 use crate::code::program::Tag;
 use crate::plan::explain::Options;
 use ondol_base::cancel::Cancel;
-use ondol_engine::{Connection, FunctionDef, Token};
+use ondol_engine::{Catalog, ColumnDef, Connection, FunctionDef, Table, Token};
 use ondol_types::func::Context;
 use ondol_types::{SqlResult, ValueRef};
 use std::sync::Arc;
@@ -63,6 +64,26 @@ pub trait Host {
     ) -> SqlResult<()>;
     /// The program of a registered query.
     fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>>;
+    /// A program that gives a column's default.
+    fn column_default(&self, _: &ColumnDef, _: &Catalog) -> SqlResult<Arc<Program>> {
+        Err(ondol_types::SqlError::unsupported("a default in this place"))
+    }
+    /// A program that takes a value of a column and gives it, if it is one of the column's domain; `None`
+    /// where it has none.
+    fn domain_value(&self, column: &ColumnDef, _: &Catalog) -> SqlResult<Option<Arc<Program>>> {
+        match column.domain {
+            None => Ok(None),
+            Some(_) => Err(ondol_types::SqlError::unsupported("a domain in this place")),
+        }
+    }
+    /// A program that gives the number of the first check of a table that is false of a row, or NULL, and the
+    /// columns that it takes; `None` where it has none.
+    fn row_checks(&self, table: &Table, _: &Catalog) -> SqlResult<Option<(Arc<Program>, Vec<u16>)>> {
+        match table.def.checks.is_empty() {
+            true => Ok(None),
+            false => Err(ondol_types::SqlError::unsupported("a check in this place")),
+        }
+    }
 }
 
 /// A host without views and functions, for statements that use neither.
@@ -136,7 +157,7 @@ pub fn run(
     let done = frame.surround(connection, env, |frame, connection, world| {
         exec::execute(frame, program, connection, sink, world)
     });
-    ended(frame, program, connection, done)
+    ended(frame, program, connection, done, env)
 }
 
 /// Begins a statement with its program.
@@ -165,8 +186,13 @@ fn ended(
     program: &Program,
     connection: &mut Connection,
     done: SqlResult<()>,
+    env: &Env<'_>,
 ) -> SqlResult<Outcome> {
     frame.finish();
+    let done = match done {
+        Ok(()) if connection.has_due_keys() => foreign::settle(connection, env),
+        done => done,
+    };
     if let Err(e) = done {
         connection.abort_statement();
         return Err(e);
@@ -197,7 +223,7 @@ pub fn run_measured(
     let done = frame.surround(connection, env, |frame, connection, world| {
         exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, world, 0)
     });
-    let outcome = ended(frame, program, connection, done.map(|_| ()))?;
+    let outcome = ended(frame, program, connection, done.map(|_| ()), env)?;
     let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
     let (tallies, executed) = frame.measured();
     let measured = crate::code::explain::Measured { tallies, executed, elapsed_us };

@@ -292,7 +292,7 @@ pub fn run_parted(
         exec::<PLAIN>(frame, program, connection, sink, world, end).map(|_| ())
     });
     frame.spare = spare;
-    ended(frame, program, connection, done)
+    ended(frame, program, connection, done, env)
 }
 
 #[cfg(test)]

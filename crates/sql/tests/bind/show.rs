@@ -229,7 +229,9 @@ impl<'q> Shower<'q> {
         for (rels, strength, wait) in &q.locks {
             let names: Vec<&str> = rels.iter().map(|r| q.rels[usize::from(*r)].alias.as_str()).collect();
             let how = match strength {
+                LockStrength::KeyShare => "key share",
                 LockStrength::Share => "share",
+                LockStrength::NoKeyUpdate => "no key update",
                 LockStrength::Update => "update",
             };
             let wait = match wait {
@@ -318,7 +320,7 @@ impl<'q> Shower<'q> {
                 out.extend(self.statement(statement, scratch));
                 out
             }
-            Statement::CreateTable { name, columns, constraints, checks, if_not_exists, .. } => {
+            Statement::CreateTable { name, columns, constraints, checks, foreign, if_not_exists, .. } => {
                 let mut out = vec![format!("create table {} if_not_exists={if_not_exists}", named(name))];
                 for c in columns {
                     let not_null = if c.not_null { " not null" } else { "" };
@@ -327,6 +329,7 @@ impl<'q> Shower<'q> {
                 }
                 out.extend(constraints.iter().map(index));
                 out.extend(checks.iter().map(|c| format!("{c:?}")));
+                out.extend(foreign.iter().map(|f| format!("{f:?}")));
                 out
             }
             Statement::CreateIndex { table, index: i, if_not_exists, concurrently } => {

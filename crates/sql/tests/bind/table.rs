@@ -27,5 +27,6 @@ pub fn test_table(def: TableDef) -> Arc<Table> {
         locked: Arc::default(),
         building: None,
         generation: 0,
+        references: Arc::new([]),
     })
 }

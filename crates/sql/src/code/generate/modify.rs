@@ -219,7 +219,8 @@ impl<'a> Gen<'a> {
         let once_each = matches!(&input.operator, Operator::Scan { access, .. } if !has_list(access));
         self.produce(input, &mut |g, next| {
             let cursor = g.in_cursor(*rel, &table.0, next)?;
-            g.lock(recheck, cursor, How::UpdateBlock, next)?;
+            let how = if assign.is_some() { How::NoKeyBlock } else { How::UpdateBlock };
+            g.lock(recheck, cursor, how, next)?;
             // Only now: a pair of rows that fails the second look leaves the row to the next pair.
             if !once_each {
                 g.op(Op::Touch { cursor, to: next });
@@ -302,7 +303,7 @@ pub(super) fn point_update(
     else {
         return None;
     };
-    let whole = locked == cursor && *how == How::UpdateBlock && *to == end && *gone == after;
+    let whole = locked == cursor && *how == How::NoKeyBlock && *to == end && *gone == after;
     if !whole || !key.range().all(|r| given(key_moves, r as u16).is_some()) {
         return None;
     }
