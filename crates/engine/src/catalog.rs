@@ -1,7 +1,9 @@
 //! The dictionary as statements see it: an immutable snapshot, shared by reference.
+use crate::comment::Comments;
 use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef};
 use crate::sequence::Sequence;
 use crate::table::Table;
+use crate::view::{self, ViewDef};
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
 use std::collections::BTreeMap;
@@ -239,19 +241,26 @@ pub enum Relation {
         table: Name,
     },
     Sequence(Arc<Sequence>),
+    View(Arc<ViewDef>),
 }
 
 impl Relation {
     pub fn table(&self) -> Option<&Arc<Table>> {
         match self {
             Relation::Table(t) => Some(t),
-            Relation::Index { .. } | Relation::Sequence(_) => None,
+            Relation::Index { .. } | Relation::Sequence(_) | Relation::View(_) => None,
         }
     }
     pub fn sequence(&self) -> Option<&Arc<Sequence>> {
         match self {
             Relation::Sequence(s) => Some(s),
-            Relation::Table(_) | Relation::Index { .. } => None,
+            Relation::Table(_) | Relation::Index { .. } | Relation::View(_) => None,
+        }
+    }
+    pub fn view(&self) -> Option<&Arc<ViewDef>> {
+        match self {
+            Relation::View(v) => Some(v),
+            Relation::Index { .. } | Relation::Table(_) | Relation::Sequence(_) => None,
         }
     }
 }
@@ -265,6 +274,9 @@ pub struct Catalog {
     pub functions: BTreeMap<u32, Arc<FunctionDef>>,
     /// The types that users have defined.
     pub types: BTreeMap<Name, TypeId>,
+    /// The views that are among the relations, by their numbers.
+    pub views: BTreeMap<u32, Arc<ViewDef>>,
+    pub comments: Comments,
 }
 
 impl Default for Catalog {
@@ -279,6 +291,8 @@ impl Default for Catalog {
             relations: BTreeMap::new(),
             functions: BTreeMap::new(),
             types: BTreeMap::new(),
+            views: BTreeMap::new(),
+            comments: Comments::new(),
         }
     }
 }
@@ -293,25 +307,28 @@ pub struct Meanings {
     /// A type that was changed has another number.
     types: BTreeMap<Name, TypeId>,
     sequences: BTreeMap<Name, u32>,
+    views: BTreeMap<u32, Arc<ViewDef>>,
 }
 
 impl Meanings {
     pub fn of(catalog: &Catalog) -> Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
-        let Catalog { version: _, schemas, relations: _, functions, types } = catalog;
+        let Catalog { version: _, schemas, relations: _, functions, types, views, comments: _ } = catalog;
         let sequences = catalog.sequences().map(|s| (s.def.full_name(), s.def.id)).collect();
-        let (schemas, functions) = (schemas.clone(), functions.clone());
-        Meanings { schemas, functions, types: types.clone(), sequences }
+        let (schemas, functions, views) = (schemas.clone(), functions.clone(), views.clone());
+        Meanings { schemas, functions, types: types.clone(), sequences, views }
     }
     /// Whether they are those of the catalog.
     pub fn are(&self, catalog: &Catalog) -> bool {
-        let Catalog { version: _, schemas, relations: _, functions, types } = catalog;
+        let Catalog { version: _, schemas, relations: _, functions, types, views, comments: _ } = catalog;
         let sequences = catalog.sequences().map(|s| (s.def.full_name(), s.def.id));
         self.types == *types
             && self.schemas == *schemas
             && sequences.eq(self.sequences.iter().map(|(name, id)| (name.clone(), *id)))
             && self.functions.len() == functions.len()
             && (self.functions.values().zip(functions.values())).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.views.len() == views.len()
+            && (self.views.values().zip(views.values())).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 
@@ -368,6 +385,16 @@ impl Catalog {
     pub fn owner_of(&self, sequence: u32) -> Option<(&Arc<Table>, usize)> {
         let owns = |c: &ColumnDef| c.sequences().any(|s| s == sequence);
         self.tables().find_map(|t| Some((t, t.def.columns.iter().position(owns)?)))
+    }
+    pub fn view(&self, name: impl Into<Name>) -> Option<&Arc<ViewDef>> {
+        self.relations.get(&name.into())?.view()
+    }
+    pub fn view_by_id(&self, id: u32) -> Option<&Arc<ViewDef>> {
+        self.views.get(&id)
+    }
+    /// The views whose queries name a table or a view.
+    pub fn views_over(&self, id: u32) -> impl Iterator<Item = &Arc<ViewDef>> {
+        self.views.values().filter(move |v| view::uses_relation(&v.query, id))
     }
     /// A type that users have defined.
     pub fn ty(&self, name: impl Into<Name>) -> Option<TypeId> {

@@ -327,6 +327,7 @@ impl Database {
             .chain(catalog.functions.keys().copied())
             .chain(catalog.schemas.values().map(|s| s.number).filter(|n| !is_given(*n)))
             .chain(catalog.sequences().flat_map(|s| [s.def.id, s.def.counter]))
+            .chain(catalog.views.keys().copied())
             .chain(catalog.types.values().filter_map(|t| t.user()).flat_map(|u| [u.number, u.array]))
             .max()
             .unwrap_or(0);

@@ -10,6 +10,7 @@ use crate::fill::{From, fill};
 use crate::name::Name;
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
+use crate::view::Slot;
 use ondol_base::barrier;
 use ondol_base::sim::mutated;
 use ondol_kernel::heap::LARGEST_ROW;
@@ -21,11 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod comments;
 mod foreign;
 mod schemas;
 mod sequences;
 mod tables;
 mod types;
+mod views;
 
 pub use foreign::incompatible;
 pub(crate) use tables::functions_of;
@@ -38,6 +41,7 @@ fn is_as_it_was(thing: &Thing, before: &Catalog, now: &Catalog) -> bool {
                 (Some(Relation::Table(a)), Some(Relation::Table(b))) => Arc::ptr_eq(a, b),
                 (Some(Relation::Index { table: a }), Some(Relation::Index { table: b })) => a == b,
                 (Some(Relation::Sequence(a)), Some(Relation::Sequence(b))) => Arc::ptr_eq(a, b),
+                (Some(Relation::View(a)), Some(Relation::View(b))) => Arc::ptr_eq(a, b),
                 (a, b) => a.is_none() && b.is_none(),
             }
         }
@@ -289,9 +293,12 @@ impl Connection {
                         format!("constraint {} on table {} depends on table {name}", r.key.name, r.name.name),
                     ));
                 }
+                views::refuse_views_over(c, table.def.id, &format!("table {}", table.def.name))?;
                 me.mark_table(&table, "DROP TABLE")?;
                 let db = me.db.clone();
                 d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
+                let indexes = table.def.indexes.iter().map(|i| i.id);
+                me.drop_comments(c, indexes.chain([table.def.id]))?;
                 me.dropped.push(table.heaps);
                 for sequence in table.def.sequences() {
                     me.remove_sequence(sequence)?
@@ -535,6 +542,7 @@ impl Connection {
                 let gone = def.indexes.remove(at);
                 let db = me.db.clone();
                 d::remove_index(&mut me.session, &db.dictionary, gone.id)?;
+                me.drop_comments(c, [gone.id])?;
                 let indexes = old.indexes.iter().filter(|i| i.def.id != gone.id).cloned().collect();
                 let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
                 let draft = me.draft();
@@ -589,6 +597,7 @@ impl Connection {
             |c| claims::drop_function(c, id),
             |me, c| {
                 let db = me.db.clone();
+                views::refuse_views_of(c, Slot::Function(id), &format!("function number {id}"))?;
                 if !c.functions.contains_key(&id) {
                     return Err(SqlError::new(
                         sqlstate::UNDEFINED_FUNCTION,
@@ -596,6 +605,7 @@ impl Connection {
                     ));
                 }
                 d::remove_function(&mut me.session, &db.dictionary, id)?;
+                me.drop_comments(c, [id])?;
                 me.draft().function(id, None);
                 Ok(())
             },

@@ -11,13 +11,14 @@
 //!   it would claim by what it sees. What is claimed stays as it is in the newest dictionary, so what is
 //!   found then is true until the end. What others have not committed is not there: who would change it
 //!   does not wait for it.
-//! - **G2** *Names.* Tables, indexes and types have one space of names in each schema, in which each is
+//! - **G2** *Names.* Tables, indexes, views and types have one space of names in each schema, in which each is
 //!   claimed for itself; a table that is dropped is claimed with its indexes. A function is claimed by its
 //!   name and arguments, a schema by its name.
 //! - **G3** *What is rested on is shared.* Types of columns, arguments and other types; types and functions
-//!   whose names stand in the text of a default or a check; a table whose rows a function returns, which must
-//!   stay; the schema that something is made in, and one whose name stands in such a text. Who would change
-//!   or drop that claims it alone: it waits for the sharers, and sees then what they have made of it.
+//!   whose names stand in the text of a default or a check; what a view's query names; a table whose rows a
+//!   function returns, which must stay; the schema that something is made in, and one whose name stands in
+//!   such a text. Who would change or drop that claims it alone: it waits for the sharers, and sees then what
+//!   they have made of it.
 //! - **G4** *Order.* Claims of one thing are given in the order in which they were asked for, but first to
 //!   who shares it and would own it, since the others wait for it, too.
 //! - **G5** *Letting go.* A claim is let go when the transaction's rows are installed, its draft is published
@@ -46,7 +47,7 @@ pub mod claims;
 /// What can be claimed (G2).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
-    /// A name of tables, indexes and types, with what has it.
+    /// A name of tables, indexes, views and types, with what has it.
     Name(Name),
     /// That a table stays.
     Stay(Name),

@@ -14,21 +14,24 @@
 //!   check forbids. A folder written before has no checks.
 //! - **D7** The first schema writes format 5: who does not know it would take two tables of one name for one.
 //!   The table of schemas has those that were made, and `public` if it has another name or none any more.
-//!   The table of places has the schema of each table, type and function that is not in `public`, and the
-//!   path of each registered query that was made with another than the usual one, which writes format 5 as
-//!   well. In a folder written before, all is in `public`.
+//!   The table of places has the schema of each table, view, type and function that is not in `public`, and
+//!   the path of each registered query that was made with another than the usual one, which writes format 5
+//!   as well. In a folder written before, all is in `public`.
 //! - **D8** The first sequence, identity column or generated column writes format 6: who does not know them
 //!   would drop what they stand for. A folder written before has none.
 //! - **D9** The first foreign key writes format 7, for the same reason. It names the table and the unique
 //!   index that it refers to by their numbers, which they keep; the columns there are the index's.
+//! - **D10** The first view or comment writes format 8. Its columns are listed as those of a table are.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     KeyAction, Reference, Relation, Returns, TableDef,
 };
+use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
 use crate::row;
 use crate::sequence::{Bounds, Sequence, SequenceDef, SequenceOptions, begin};
 use crate::table::{Table, TableIndex};
+use crate::view::{ViewCheck, ViewDef};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_durability::Given;
@@ -44,8 +47,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D9).
-const FORMAT: i32 = 7;
+/// The newest format of the dictionary (D4 to D10).
+const FORMAT: i32 = 8;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -58,6 +61,8 @@ const WITH_SCHEMAS: i32 = 5;
 const WITH_SEQUENCES: i32 = 6;
 /// The format of one that has foreign keys (D9).
 const WITH_FOREIGN: i32 = 7;
+/// The format of one that has views or comments (D10).
+const WITH_VIEWS: i32 = 8;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -75,6 +80,8 @@ pub struct Dictionary {
     pub sequences: Arc<Table>,
     pub owned: Arc<Table>,
     pub foreign: Arc<Table>,
+    pub views: Arc<Table>,
+    pub comments: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
@@ -200,6 +207,8 @@ impl Dictionary {
                     ("validated", B),
                 ],
             ),
+            comments: make(16, "comments", &[("id", I), ("kind", T), ("part", T), ("text", T)]),
+            views: make(15, "views", &[("id", I), ("name", T), ("query", T), ("check", T)]),
         }
     }
 
@@ -208,6 +217,7 @@ impl Dictionary {
         all.extend([&self.parts, &self.formats, &self.packed, &self.checks, &self.schemas, &self.places]);
         all.extend([&self.sequences, &self.owned]);
         all.push(&self.foreign);
+        all.extend([&self.views, &self.comments]);
         all
     }
 }
@@ -438,6 +448,33 @@ pub fn load(
             deferred: flag(&r[12]),
             validated: flag(&r[13]),
         });
+    }
+    for (_, r) in rows(session, &dictionary.comments) {
+        let code = string(&r[1]);
+        let kind = CommentKind::ALL.into_iter().find(|k| k.code() == code);
+        let kind = kind.ok_or_else(|| damaged(&format!("a comment on a {code}")))?;
+        let on = Commented::part(kind, int(&r[0]) as u32, &string(&r[2]));
+        catalog.comments.insert(on, string(&r[3]).into());
+    }
+    for (_, r) in rows(session, &dictionary.views) {
+        let mut columns = columns.remove(&int(&r[0])).unwrap_or_default();
+        columns.sort_by_key(|c| c.0);
+        let view = ViewDef {
+            id: int(&r[0]) as u32,
+            schema: schema_of(int(&r[0])),
+            name: string(&r[1]),
+            columns: columns.into_iter().map(|c| c.1).collect(),
+            query: string(&r[2]),
+            check: match string(&r[3]).as_str() {
+                "" => None,
+                "local" => Some(ViewCheck::Local),
+                "cascaded" => Some(ViewCheck::Cascaded),
+                other => return Err(damaged(&format!("a view with the check {other:?}"))),
+            },
+        };
+        let view = Arc::new(view);
+        catalog.relations.insert(view.full_name(), Relation::View(view.clone()));
+        catalog.views.insert(view.id, view);
     }
     for (_, r) in rows(session, &dictionary.tables) {
         let (id, name, heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
@@ -724,19 +761,7 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
     add(session, &d.tables, &[id.clone(), Value::Text(def.name.clone()), Value::Int4(heaps as i32)])?;
     add_place(session, d, def.id, def.schema, USUAL_PATH)?;
     for (i, c) in def.columns.iter().enumerate() {
-        add(
-            session,
-            &d.columns,
-            &[
-                id.clone(),
-                Value::Int4(i as i32),
-                Value::Text(c.name.clone()),
-                Value::Int4(type_number(c.domain.unwrap_or(c.ty.id))),
-                Value::Int4(c.ty.typmod),
-                Value::Bool(c.not_null),
-                c.default.clone().map_or(Value::Null, Value::Text),
-            ],
-        )?;
+        add_column(session, d, def.id, i, c)?;
         if c.is_packed() {
             raise_format(session, d, WITH_PACKED)?;
             add(session, &d.packed, &[id.clone(), Value::Int4(i as i32)])?
@@ -776,6 +801,57 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
         )?
     }
     Ok(())
+}
+
+fn add_column(session: &mut Session, d: &Dictionary, of: u32, place: usize, c: &ColumnDef) -> SqlResult<()> {
+    add(
+        session,
+        &d.columns,
+        &[
+            Value::Int4(of as i32),
+            Value::Int4(place as i32),
+            Value::Text(c.name.clone()),
+            Value::Int4(type_number(c.domain.unwrap_or(c.ty.id))),
+            Value::Int4(c.ty.typmod),
+            Value::Bool(c.not_null),
+            c.default.clone().map_or(Value::Null, Value::Text),
+        ],
+    )
+}
+
+pub fn add_view(session: &mut Session, d: &Dictionary, def: &ViewDef) -> SqlResult<()> {
+    raise_format(session, d, WITH_VIEWS)?;
+    let check = match def.check {
+        None => "",
+        Some(ViewCheck::Local) => "local",
+        Some(ViewCheck::Cascaded) => "cascaded",
+    };
+    let [name, query, check] = [&def.name, &def.query, check].map(|s| Value::Text(s.to_string()));
+    add(session, &d.views, &[Value::Int4(def.id as i32), name, query, check])?;
+    add_place(session, d, def.id, def.schema, USUAL_PATH)?;
+    def.columns.iter().enumerate().try_for_each(|(i, c)| add_column(session, d, def.id, i, c))
+}
+
+/// The comments on an object and its parts: these and no others.
+pub fn put_comments(
+    session: &mut Session,
+    d: &Dictionary,
+    id: u32,
+    comments: &[(Commented, Arc<str>)],
+) -> SqlResult<()> {
+    remove(session, &d.comments, 0, id)?;
+    for (on, text) in comments {
+        raise_format(session, d, WITH_VIEWS)?;
+        let [kind, part, text] = [on.kind.code(), &on.part, text].map(|s| Value::Text(s.to_string()));
+        add(session, &d.comments, &[Value::Int4(id as i32), kind, part, text])?
+    }
+    Ok(())
+}
+
+pub fn remove_view(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    remove(session, &d.views, 0, id)?;
+    remove(session, &d.places, 0, id)?;
+    remove(session, &d.columns, 0, id)
 }
 
 pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {

@@ -22,10 +22,12 @@
 //! - **D5** Going back to a savepoint brings the draft back that was there, and gives the heaps made since up
 //!   at the end of the transaction; they are no other's business.
 use crate::catalog::{Catalog, FunctionDef, Relation};
+use crate::comment::Commented;
 use crate::connection::Connection;
 use crate::name::{Name, SchemaDef};
 use crate::sequence::Sequence;
 use crate::table::Table;
+use crate::view::ViewDef;
 use ondol_base::sim::mutated;
 use ondol_types::TypeId;
 use std::collections::BTreeMap;
@@ -38,6 +40,8 @@ pub(crate) struct Draft {
     relations: BTreeMap<Name, Option<Relation>>,
     functions: BTreeMap<u32, Option<Arc<FunctionDef>>>,
     types: BTreeMap<Name, Option<TypeId>>,
+    views: BTreeMap<u32, Option<Arc<ViewDef>>>,
+    comments: BTreeMap<Commented, Option<Arc<str>>>,
 }
 
 impl Draft {
@@ -60,6 +64,17 @@ impl Draft {
     pub fn sequence(&mut self, name: &Name, sequence: Option<Arc<Sequence>>) {
         self.relations.insert(name.clone(), sequence.map(Relation::Sequence));
     }
+    pub fn view(&mut self, view: &Arc<ViewDef>) {
+        self.relations.insert(view.full_name(), Some(Relation::View(view.clone())));
+        self.views.insert(view.id, Some(view.clone()));
+    }
+    pub fn drop_view(&mut self, view: &ViewDef) {
+        self.relations.insert(view.full_name(), None);
+        self.views.insert(view.id, None);
+    }
+    pub fn comment(&mut self, on: Commented, text: Option<Arc<str>>) {
+        self.comments.insert(on, text);
+    }
     pub fn put_into(&self, catalog: &mut Catalog) {
         fn put<K: Ord + Clone, V: Clone>(draft: &BTreeMap<K, Option<V>>, into: &mut BTreeMap<K, V>) {
             for (k, v) in draft {
@@ -70,11 +85,13 @@ impl Draft {
             }
         }
         // Whoever adds a kind of object to the catalog has to think of it here.
-        let Catalog { version: _, schemas, relations, functions, types } = catalog;
+        let Catalog { version: _, schemas, relations, functions, types, views, comments } = catalog;
         put(&self.schemas, schemas);
         put(&self.relations, relations);
         put(&self.functions, functions);
         put(&self.types, types);
+        put(&self.views, views);
+        put(&self.comments, comments);
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod advisory;
 pub mod catalog;
 pub mod charge;
+pub mod comment;
 pub mod connection;
 pub mod database;
 pub mod define;
@@ -32,12 +33,14 @@ pub mod sequence;
 pub mod simulate;
 pub mod table;
 pub mod table_lock;
+pub mod view;
 
 pub use catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     KeyAction, Meanings, Reference, Relation, Returns, TableDef,
 };
 pub use charge::Charge;
+pub use comment::{CommentKind, Commented};
 pub use connection::{
     Access, Ask, Connection, Isolation, LockStrength, Locked, NewValue, Part, STALE, Scan, Token, Wait,
     Waiter, can_name,
@@ -58,3 +61,4 @@ pub use rebuild::{Convert, Origin};
 pub use row::RowBatch;
 pub use sequence::{Bounds, Sequence, SequenceDef, SequenceOptions};
 pub use table::{IndexScan, KeySpec, Table, TableIndex};
+pub use view::{ViewCheck, ViewDef};

@@ -39,6 +39,7 @@ pub(crate) mod cursor;
 pub(crate) mod define;
 mod define_key;
 mod define_type;
+mod define_view;
 pub(crate) mod execute;
 pub(crate) mod facts;
 pub(crate) mod foreign;

@@ -313,7 +313,15 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("CREATE PROCEDURE, CALL", "CREATE PROCEDURE f() LANGUAGE sql AS 'SELECT 1'"),
             ("DROP FUNCTION", "DROP FUNCTION one(integer)"),
             ("CREATE TRIGGER", "CREATE TRIGGER x BEFORE INSERT ON t EXECUTE FUNCTION one()"),
-            ("CREATE VIEW", "CREATE VIEW v AS SELECT 1"),
+            ("CREATE OR REPLACE VIEW", "CREATE OR REPLACE VIEW v (a) AS SELECT 1"),
+            ("ALTER VIEW", "CREATE VIEW v AS SELECT 1 AS a; ALTER VIEW v RENAME COLUMN a TO b"),
+            ("DROP VIEW", "CREATE VIEW v AS SELECT 1 AS a; DROP VIEW IF EXISTS v CASCADE"),
+            ("CREATE TEMPORARY VIEW", "CREATE TEMP VIEW v AS SELECT 1 AS a"),
+            ("CREATE VIEW ... WITH CHECK OPTION", "CREATE VIEW v AS SELECT a FROM t WITH CHECK OPTION"),
+            (
+                "INSERT, UPDATE, DELETE of a view",
+                "CREATE VIEW v AS SELECT a, b FROM t; UPDATE v SET b = b; DELETE FROM v WHERE a < 0; INSERT INTO v VALUES (70, 'x')",
+            ),
             ("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW v AS SELECT 1"),
             (
                 "CREATE SEQUENCE",

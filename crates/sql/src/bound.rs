@@ -8,12 +8,13 @@
 //!   is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
 pub use crate::bind::sequence::{Owner, SequenceChanges};
+use crate::bind::written::Written;
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
-    Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, KeyAction, LockStrength, Name, Table,
-    TableDef, Wait,
+    Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexKind, KeyAction,
+    LockStrength, Name, Table, TableDef, ViewDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -292,6 +293,8 @@ pub struct Query {
     /// It stands for a call that is not written as a subquery: what is volatile in it is called whenever its
     /// value is needed.
     pub is_call: bool,
+    /// How it was written, if that was asked for ([`crate::bind::written`]).
+    pub written: Option<Box<Written>>,
 }
 
 /// A query of a WITH clause, to be seen by the queries behind it and by the one that it stands before. By B3
@@ -506,6 +509,8 @@ pub enum Statement {
         checks: Vec<CheckDef>,
         sequences: Vec<NewSequence>,
         foreign: Vec<NewForeign>,
+        /// On columns and checks, by their names: what LIKE takes along.
+        comments: Vec<(CommentKind, String, String)>,
         if_not_exists: bool,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
@@ -515,6 +520,29 @@ pub enum Statement {
         query: Query,
         with_data: bool,
         if_not_exists: bool,
+    },
+    /// With `replace`, in the place of one of its name.
+    CreateView {
+        def: ViewDef,
+        replace: bool,
+    },
+    /// The view of the name becomes what the definition says.
+    AlterView {
+        name: Name,
+        def: ViewDef,
+        tag: &'static str,
+    },
+    DropView {
+        names: Vec<Dropped>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    /// Without a text it is taken away.
+    Comment {
+        on: Commented,
+        /// The name of the relation or type that is commented, or that has the part; none of a function.
+        name: Option<Name>,
+        text: Option<String>,
     },
     DropTable {
         names: Vec<Dropped>,
@@ -571,6 +599,7 @@ pub enum Statement {
     DropFunction {
         functions: Vec<Dropped<u32>>,
         if_exists: bool,
+        cascade: bool,
     },
     /// A function gets into the schema of that number.
     MoveFunction {
@@ -719,6 +748,8 @@ pub struct AlterTable {
     pub foreign: Vec<NewForeign>,
     /// What goes on which foreign keys may rest.
     pub gone: Vec<GoneKey>,
+    /// Columns that go, by their places, and whether with what depends on them.
+    pub dropped: Vec<(usize, bool)>,
     pub tag: &'static str,
 }
 

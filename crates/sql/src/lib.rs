@@ -12,6 +12,7 @@ pub mod catalog;
 pub mod code;
 pub mod compile;
 pub mod copy;
+pub mod deparse;
 pub mod foreign;
 pub mod interpret;
 pub mod level;

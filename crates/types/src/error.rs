@@ -82,6 +82,7 @@ pub mod sqlstate {
     pub const INVALID_CURSOR_NAME: &str = "34000";
     pub const INVALID_SAVEPOINT_SPECIFICATION: &str = "3B001";
     pub const SERIALIZATION_FAILURE: &str = "40001";
+    pub const WITH_CHECK_OPTION_VIOLATION: &str = "44000";
     pub const DEADLOCK_DETECTED: &str = "40P01";
     pub const SYNTAX_ERROR: &str = "42601";
     pub const GROUPING_ERROR: &str = "42803";

@@ -214,18 +214,35 @@ impl Connection {
     /// may be: that is told first.
     #[cold]
     pub fn violates(&self, table: &Table, check: usize, values: &[ValueRef<'_>]) -> SqlError {
+        let name = table.def.checks.get(check).map_or("", |c| &c.name);
+        let message =
+            format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.def.name);
+        self.refused_row(table, sqlstate::CHECK_VIOLATION, message, values)
+    }
+
+    /// The error of a new row of the table that a view does not show which holds new rows to that; likewise.
+    #[cold]
+    pub fn out_of_view(&self, table: &Table, view: &str, values: &[ValueRef<'_>]) -> SqlError {
+        let message = format!("new row violates check option for view \"{view}\"");
+        self.refused_row(table, sqlstate::WITH_CHECK_OPTION_VIOLATION, message, values)
+    }
+
+    fn refused_row(
+        &self,
+        table: &Table,
+        state: &'static str,
+        message: String,
+        values: &[ValueRef<'_>],
+    ) -> SqlError {
         let shown = |out: &mut String| describe(table, values.iter().copied(), out);
         let null = values.iter().zip(&table.def.columns).position(|(v, c)| c.not_null && v.is_null());
         if let Some(column) = null {
             return self.not_null(table, column, &shown);
         }
-        let name = table.def.checks.get(check).map_or("", |c| &c.name);
-        let message =
-            format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.def.name);
         let mut row = String::from("Failing row contains (");
         shown(&mut row);
         row.push_str(").");
-        SqlError::new(sqlstate::CHECK_VIOLATION, message).detail(row)
+        SqlError::new(state, message).detail(row)
     }
 
     /// A kernel error of a change to `table`, the new row being `bytes`.

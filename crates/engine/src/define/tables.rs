@@ -5,6 +5,7 @@
 use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
 use super::{claims, d, find, free_name, there_is_schema};
 use crate::catalog::{Returns, TableDef};
+use crate::comment::followed;
 use crate::rebuild::Origin;
 use ondol_base::sim::mutated;
 use ondol_kernel::heap::LARGEST_ROW;
@@ -103,6 +104,18 @@ impl Connection {
                 for sequence in old.def.sequences().filter(|s| !stays(s)) {
                     me.remove_sequence(sequence)?
                 }
+                let comments = followed(c.comments_on(old.def.id), &old.def, &new.def, origins);
+                me.set_comments(c, old.def.id, &comments)?;
+                let gone = |i: &&crate::catalog::IndexDef| !new.def.indexes.iter().any(|n| n.id == i.id);
+                me.drop_comments(c, old.def.indexes.iter().filter(gone).map(|i| i.id))?;
+                me.follow_columns(c, new.def.id, &|n| {
+                    let is_it = |o: &Origin| match o {
+                        Origin::Column(c) => *c == n as usize,
+                        Origin::Converted(c, _) => *c == n as usize,
+                        _ => false,
+                    };
+                    origins.iter().position(is_it).map(|n| n as u32)
+                })?;
                 for f in functions_of(c, name, &new.def) {
                     let db = me.db.clone();
                     d::remove_function(&mut me.session, &db.dictionary, f.id)?;

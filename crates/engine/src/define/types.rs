@@ -4,6 +4,7 @@
 //! catalog: types made of it, columns, functions. Rows and keys stay as they are (user/U3).
 use super::{Catalog, ColumnDef, Connection, FunctionDef, Name, Table, claims, d, there_is_schema};
 use crate::catalog::{Returns, TableDef};
+use crate::view::{Slot, ViewDef};
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ fn full_name(def: &UserDef) -> Name {
 
 /// Whether a type can have the name: a table's rows have one, too.
 fn free(c: &Catalog, name: &Name) -> SqlResult<()> {
-    if c.types.contains_key(name) || c.table(name).is_some() {
+    if c.types.contains_key(name) || c.table(name).is_some() || c.view(name).is_some() {
         let message = format!("type \"{}\" already exists", name.name);
         return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
     }
@@ -124,6 +125,11 @@ impl Connection {
                     let table = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(&old));
                     me.draft().table(&old.def.full_name(), Some(table));
                 }
+                let shows = |v: &ViewDef| v.columns.iter().any(|c| is_column_of(&changed, c));
+                for v in c.views.values().filter(|v| shows(v)) {
+                    let columns = v.columns.iter().map(|c| column_of(&changed, c)).collect();
+                    me.draft().view(&Arc::new(ViewDef { columns, ..(**v).clone() }));
+                }
                 for f in c.functions.values().filter(|f| names_one(&changed, f)) {
                     me.draft().function(f.id, Some(Arc::new(function_of(&changed, f))));
                 }
@@ -146,8 +152,11 @@ impl Connection {
                 }
                 let made_of =
                     |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
+                let number = ty.user().map_or(0, |u| u.number);
+                super::views::refuse_views_of(c, Slot::Type(number), &format!("type {}", name.name))?;
                 let used = c.tables().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
                     || c.functions.values().any(|f| names_one(&gone, f))
+                    || c.views.values().any(|v| v.columns.iter().any(|c| is_column_of(&gone, c)))
                     || c.types.values().any(made_of);
                 if used {
                     let message =
@@ -155,8 +164,8 @@ impl Connection {
                     return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
                 }
                 let db = me.db.clone();
-                let number = ty.user().map_or(0, |u| u.number);
                 d::remove_type(&mut me.session, &db.dictionary, number)?;
+                me.drop_comments(c, [number])?;
                 me.draft().ty(name, None);
                 Ok(())
             },

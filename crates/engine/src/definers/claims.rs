@@ -3,6 +3,7 @@ use super::{Claim, Thing};
 use crate::catalog::{Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexDef, Returns, TableDef};
 use crate::define::functions_of;
 use crate::name::Name;
+use crate::view::{Slot, ViewDef, slots};
 use ondol_types::TypeId;
 use ondol_types::user::UserDef;
 use std::collections::BTreeSet;
@@ -144,6 +145,11 @@ pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Ve
     let is_new = |d: &&ColumnDef| !old.def.columns.contains(d);
     types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
     named_in(c, def.columns.iter().filter(is_new).flat_map(texts), &mut claims);
+    // Views name its columns by their places.
+    let names = |d: &TableDef| d.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+    if !names(def).starts_with(&names(&old.def)) {
+        claims.extend(c.views_over(old.def.id).map(|v| name(v.full_name())))
+    }
     let checks = def.checks.iter().filter(|c| !old.def.checks.contains(c));
     named_in(c, checks.map(|c| &c.text), &mut claims);
     let gone = old.def.sequences().filter(|s| !def.sequences().any(|n| n == *s));
@@ -196,6 +202,51 @@ pub fn create_function(f: &FunctionDef) -> Vec<Claim> {
     claims
 }
 
+/// What a view's query names is rested on.
+pub fn create_view(c: &Catalog, view: impl Into<Name>, query: &str) -> Vec<Claim> {
+    let view = view.into();
+    let mut claims = vec![within(view.schema), name(&view)];
+    let shared = |name: Name| Claim { thing: Thing::Name(name), alone: false };
+    for slot in slots(query) {
+        match slot {
+            Slot::Relation(n) => {
+                let table = c.table_by_id(n).map(|t| t.def.full_name());
+                let named = table.or_else(|| c.view_by_id(n).map(|v| v.full_name()));
+                claims.extend(named.filter(|n| *n != view).map(shared))
+            }
+            Slot::Column { .. } => {}
+            Slot::Function(n) => {
+                claims.extend(c.functions.get(&n).map(|f| Claim { alone: false, ..signature(f) }))
+            }
+            Slot::Type(n) => {
+                let named = c.types.iter().filter(|(_, t)| t.user().is_some_and(|u| u.number == n));
+                claims.extend(named.map(|(name, _)| shared(name.clone())))
+            }
+        }
+    }
+    claims
+}
+
+/// `def` takes the view's place, perhaps under another name.
+pub fn replace_view(c: &Catalog, view: impl Into<Name>, def: &ViewDef) -> Vec<Claim> {
+    let view = view.into();
+    let Some(old) = c.view(&view) else { return vec![] };
+    let mut claims = vec![name(&view)];
+    claims.extend(create_view(c, def.full_name(), &def.query));
+    named_in(c, def.columns.iter().filter_map(|c| c.default.as_ref()), &mut claims);
+    // A view that names columns that get other places.
+    let names = |d: &ViewDef| d.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+    if !names(def).starts_with(&names(old)) {
+        claims.extend(c.views_over(old.id).map(|v| name(v.full_name())))
+    }
+    claims
+}
+
+pub fn drop_view(c: &Catalog, view: impl Into<Name>) -> Vec<Claim> {
+    let view = view.into();
+    c.view(&view).map(|_| name(&view)).into_iter().collect()
+}
+
 fn types_of(f: &FunctionDef) -> Vec<TypeId> {
     let mut types: Vec<TypeId> = f.arg_types().collect();
     match &f.returns {
@@ -240,6 +291,11 @@ pub fn replace_type(c: &Catalog, old: impl Into<Name>, def: &UserDef) -> Vec<Cla
             |c: &ColumnDef| reached.contains(&c.ty.id) || c.domain.is_some_and(|d| reached.contains(&d));
         if t.def.columns.iter().any(is_reached) {
             claims.push(name(t.def.full_name()))
+        }
+    }
+    for v in c.views.values() {
+        if v.columns.iter().any(|c| reached.contains(&c.ty.id)) {
+            claims.push(name(v.full_name()))
         }
     }
     let reached = |f: &&FunctionDef| types_of(f).iter().any(|t| reached.contains(t));

@@ -130,6 +130,9 @@ impl Names {
         for table in catalog.tables() {
             all.extend(table.def.columns.iter().map(|c| c.name.clone()));
         }
+        for view in catalog.views.values() {
+            all.extend(view.columns.iter().map(|c| c.name.clone()));
+        }
         all.extend(catalog.functions.values().map(|f| f.name.clone()));
         Names(all)
     }

@@ -3,10 +3,10 @@ use super::format::{Format, aligned};
 use super::script::{LineSource, Runner};
 use super::{Done, Failed};
 use ondol::dump::{
-    arguments, check_text, column_type, create_type, foreign_text, index_text, quote, returns,
+    arguments, check_text, column_type, create_type, create_view, foreign_text, index_text, quote, returns,
 };
 use ondol::{Catalog, Column, FunctionDef, Name, Path, Relation, Rows, Table, Type, TypeId, ValueRef};
-use ondol_engine::{ColumnDef, Generated, Sequence};
+use ondol_engine::{ColumnDef, CommentKind, Commented, Generated, Sequence, ViewDef};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,13 +15,18 @@ use std::sync::Arc;
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("?", "", "show this list"),
     ("copy", "TABLE|(QUERY) FROM|TO FILE [OPTIONS]", "COPY with a file of this machine"),
-    ("d", "[NAME]", "describe a table, an index or a sequence; without a name, list them"),
+    (
+        "d",
+        "[NAME]",
+        "describe a table, a view, an index or a sequence; without a name, list them; \\d+ shows a view's query",
+    ),
     ("df", "[NAME]", "list registered queries"),
     ("di", "[NAME]", "list indexes"),
     ("ds", "[NAME]", "list sequences"),
     ("dt", "[NAME]", "list tables"),
     ("dT", "[NAME]", "list types that users have defined"),
     ("dn", "[NAME]", "list schemas"),
+    ("dv", "[NAME]", "list views"),
     ("echo", "[TEXT]", "write the text to standard output"),
     ("format", "table|csv|json|records", "choose how results look"),
     ("g", "", "run the statement before it (as a semicolon does); \\gx shows it expanded"),
@@ -32,6 +37,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("p", "", "show the statement begun"),
     ("q", "", "leave"),
     ("r", "", "drop the statement begun"),
+    ("sv", "NAME", "show the statement that makes a view"),
     ("session", "[NAME]", "go to the session of that name, made if need be; without one, list sessions"),
     ("timing", "[on|off]", "show how long each statement takes"),
     ("x", "[on|off]", "show a line for each column"),
@@ -48,12 +54,16 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
     match name {
         "?" => help(r),
         "copy" => copy(r, rest.trim_end_matches(';')),
-        "d" | "d+" if argument.is_empty() => list(r, &Wanted::of(""), &["table", "index", "sequence"]),
-        "d" | "d+" => describe(r, &Wanted::of(argument)),
-        "ds" | "ds+" => list(r, &Wanted::of(argument), &["sequence"]),
-        "dt" | "dt+" => list(r, &Wanted::of(argument), &["table"]),
+        "d" | "d+" if argument.is_empty() => {
+            list(r, &Wanted::of(""), &["table", "view", "index", "sequence"], name == "d+")
+        }
+        "d" | "d+" => describe(r, &Wanted::of(argument), name == "d+"),
+        "ds" | "ds+" => list(r, &Wanted::of(argument), &["sequence"], name == "ds+"),
+        "dt" | "dt+" => list(r, &Wanted::of(argument), &["table"], name == "dt+"),
+        "dv" | "dv+" => list(r, &Wanted::of(argument), &["view"], name == "dv+"),
+        "sv" => show_view(r, &Wanted::of(argument)),
         "dT" | "dT+" => types(r, &Wanted::of(argument)),
-        "di" | "di+" => list(r, &Wanted::of(argument), &["index"]),
+        "di" | "di+" => list(r, &Wanted::of(argument), &["index"], name == "di+"),
         "df" | "df+" => functions(r, &Wanted::of(argument)),
         "dn" | "dn+" => schemas(r, &identifier(argument)),
         "echo" => say(r, &format!("{rest}\n")),
@@ -271,12 +281,61 @@ fn show(r: &mut Runner, title: Option<&str>, names: &[&str], rows: &[Vec<String>
     say(r, &String::from_utf8_lossy(&text))
 }
 
-fn describe(r: &mut Runner, wanted: &Wanted) -> Done {
+fn show_view(r: &mut Runner, wanted: &Wanted) -> Done {
+    let catalog = r.session.catalog();
+    let path = r.session.path(&catalog);
+    let named = catalog.relations.iter().find(|(n, _)| wanted.is_relation(&catalog, &path, n));
+    match named {
+        Some((_, Relation::View(view))) => {
+            let text = create_view(view, &catalog, Some(&path))?;
+            say(r, &text.replacen("CREATE", "CREATE OR REPLACE", 1))
+        }
+        Some(_) => Err(wrong(format!("\"{}\" is not a view", wanted.shown()))),
+        None => Err(wrong(format!("relation \"{}\" does not exist", wanted.shown()))),
+    }
+}
+
+/// The columns of a table or a view, with the comments on them if more is to be shown.
+fn show_columns(
+    r: &mut Runner,
+    catalog: &Catalog,
+    (title, id): (&str, u32),
+    columns: &[ColumnDef],
+    more: bool,
+) -> Done {
+    let path = r.session.path(catalog);
+    let row = |c: &ColumnDef| {
+        let nullable = if c.not_null { "not null" } else { "" }.to_string();
+        let default = default_shown(c);
+        let mut row = vec![c.name.clone(), column_type(catalog, &path, c), nullable, default];
+        if more {
+            let on = Commented::part(CommentKind::Column, id, &c.name);
+            row.push(catalog.comment(&on).unwrap_or_default().to_string())
+        }
+        row
+    };
+    let rows: Vec<Vec<String>> = columns.iter().map(row).collect();
+    let names = ["Column", "Type", "Nullable", "Default", "Description"];
+    show(r, Some(title), &names[..if more { 5 } else { 4 }], &rows, false)
+}
+
+fn describe_view(r: &mut Runner, catalog: &Catalog, path: &Path, view: &ViewDef, more: bool) -> Done {
+    let title = format!("View \"{}.{}\"", catalog.schema_name(view.schema), view.name);
+    show_columns(r, catalog, (&title, view.id), &view.columns, more)?;
+    let query = match more {
+        true => format!("View definition:\n{}\n", ondol_sql::deparse::view(view, catalog, path, true)?),
+        false => String::new(),
+    };
+    say(r, &format!("{query}\n"))
+}
+
+fn describe(r: &mut Runner, wanted: &Wanted, more: bool) -> Done {
     let catalog = r.session.catalog();
     let path = r.session.path(&catalog);
     let named = catalog.relations.iter().find(|(n, _)| wanted.is_relation(&catalog, &path, n));
     let (index, of) = match named {
-        Some((_, Relation::Table(table))) => return describe_table(r, &catalog, &path, table),
+        Some((_, Relation::Table(table))) => return describe_table(r, &catalog, &path, table, more),
+        Some((_, Relation::View(view))) => return describe_view(r, &catalog, &path, view, more),
         Some((_, Relation::Sequence(sequence))) => return describe_sequence(r, &catalog, sequence),
         Some((name, Relation::Index { table })) => (name, table),
         None => match ondol_sql::bind::system::view(&wanted.name) {
@@ -309,22 +368,10 @@ fn describe(r: &mut Runner, wanted: &Wanted) -> Done {
     say(r, &format!("{}, for table \"{schema}.{}\"\n\n", index_text(&table.def, i), table.def.name))
 }
 
-fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table) -> Done {
+fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table, more: bool) -> Done {
     let def = &table.def;
-    let rows: Vec<Vec<String>> = def
-        .columns
-        .iter()
-        .map(|c| {
-            vec![
-                c.name.clone(),
-                column_type(catalog, path, c),
-                if c.not_null { "not null".into() } else { String::new() },
-                default_shown(c),
-            ]
-        })
-        .collect();
     let title = format!("Table \"{}.{}\"", catalog.schema_name(def.schema), def.name);
-    show(r, Some(&title), &["Column", "Type", "Nullable", "Default"], &rows, false)?;
+    show_columns(r, catalog, (&title, def.id), &def.columns, more)?;
     let mut text = String::new();
     if !def.indexes.is_empty() {
         text += "Indexes:\n";
@@ -407,19 +454,33 @@ fn quote_always(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn list(r: &mut Runner, wanted: &Wanted, kinds: &[&str]) -> Done {
+fn list(r: &mut Runner, wanted: &Wanted, kinds: &[&str], more: bool) -> Done {
+    let indexes = kinds.contains(&"index");
     let catalog = r.session.catalog();
     let path = r.session.path(&catalog);
     let mut rows = Vec::new();
     for (name, relation) in &catalog.relations {
-        let [kind, of] = match relation {
+        let row = match relation {
             Relation::Table(_) => ["table", ""],
+            Relation::View(_) => ["view", ""],
             Relation::Index { table } => ["index", &table.name],
             Relation::Sequence(_) => ["sequence", ""],
         };
-        if kinds.contains(&kind) && wanted.is_relation(&catalog, &path, name) {
-            let [kind, of] = [kind, of].map(str::to_string);
-            rows.push(vec![catalog.schema_name(name.schema).to_string(), name.name.clone(), kind, of]);
+        if kinds.contains(&row[0]) && wanted.is_relation(&catalog, &path, name) {
+            let id = match relation {
+                Relation::Table(t) => t.def.id,
+                Relation::View(v) => v.id,
+                Relation::Sequence(s) => s.def.id,
+                Relation::Index { table } => {
+                    let table = catalog.table(table);
+                    let index = table.and_then(|t| t.def.indexes.iter().find(|i| i.name == name.name));
+                    index.map_or(0, |i| i.id)
+                }
+            };
+            let about = catalog.comment(&Commented::whole(CommentKind::Relation, id)).unwrap_or_default();
+            let [kind, of] = row.map(str::to_string);
+            let schema = catalog.schema_name(name.schema).to_string();
+            rows.push(vec![schema, name.name.clone(), kind, of, about.to_string()]);
         }
     }
     rows.sort();
@@ -431,12 +492,14 @@ fn list(r: &mut Runner, wanted: &Wanted, kinds: &[&str]) -> Done {
         };
         return Err(wrong(message));
     }
-    if kinds.contains(&"index") {
-        show(r, Some("List of relations"), &["Schema", "Name", "Type", "Table"], &rows, true)
-    } else {
-        rows.iter_mut().for_each(|r| r.truncate(3));
-        show(r, Some("List of relations"), &["Schema", "Name", "Type"], &rows, true)
+    let mut names = vec!["Schema", "Name", "Type", "Table", "Description"];
+    for (n, is_shown) in [(4, more), (3, indexes)] {
+        if !is_shown {
+            names.remove(n);
+            rows.iter_mut().for_each(|r| drop(r.remove(n)))
+        }
     }
+    show(r, Some("List of relations"), &names, &rows, true)
 }
 
 fn types(r: &mut Runner, wanted: &Wanted) -> Done {

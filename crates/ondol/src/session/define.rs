@@ -1,6 +1,7 @@
 //! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and
 //! refusals.
 use crate::session::Session;
+use crate::session::define_view::Object;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::sequences;
@@ -31,6 +32,18 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
             claims
         }
         Statement::CreateTableAs { name, columns, .. } => claims::create_table(c, name, columns),
+        Statement::Comment { on, name, .. } => match name {
+            Some(name) => vec![claims::name(name)],
+            None => claims::drop_function(c, on.id),
+        },
+        Statement::CreateView { def, replace } => match c.view(def.full_name()).filter(|_| *replace) {
+            Some(_) => claims::replace_view(c, def.full_name(), def),
+            None => claims::create_view(c, def.full_name(), &def.query),
+        },
+        Statement::AlterView { name, def, .. } => claims::replace_view(c, name, def),
+        Statement::DropView { names, .. } => {
+            names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_view(c, n)).collect()
+        }
         Statement::DropTable { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_table(c, n)).collect()
         }
@@ -306,6 +319,8 @@ impl Session {
             let values = self.new_values(a)?;
             self.compute_columns(a, def)?;
             let origins = self.origins(a, def, values)?;
+            let catalog = self.connection.catalog();
+            self.drop_views_of_columns(&catalog, a)?;
             let mut before = bind::broken_definitions(&self.connection.catalog());
             // What has no meaning keeps none under another name.
             let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
@@ -330,6 +345,15 @@ impl Session {
             self.add_constraint(name, &key.index, key.using.as_deref())?
         }
         self.add_foreign_keys(name, &a.foreign)
+    }
+
+    /// Views that name columns which go: with CASCADE they go with them, otherwise the columns stay.
+    fn drop_views_of_columns(&mut self, catalog: &Catalog, a: &AlterTable) -> SqlResult<()> {
+        let Some(table) = catalog.table(&a.table) else { return Ok(()) };
+        for (place, cascade) in &a.dropped {
+            self.drop_all_on(&[Object::Column { table: table.def.id, place: *place }], *cascade)?
+        }
+        Ok(())
     }
 
     /// Puts columns behind the table's own for those of `def` whose values are computed row by row, and has
@@ -476,32 +500,41 @@ impl Session {
     }
 
     pub(crate) fn drop_tables(&mut self, names: &[Dropped], if_exists: bool, cascade: bool) -> SqlResult<()> {
-        self.part_tables(names, cascade)?;
+        let there = || names.iter().filter_map(Dropped::there);
+        let wanted = |c: &Catalog| there().flat_map(|n| claims::drop_table(c, n)).collect();
+        let catalog = self.connection.claim(wanted)?;
+        let mut roots = Vec::new();
         for name in names {
             let Dropped::There(name) = name else {
                 self.told_missing(name);
                 continue;
             };
-            let catalog = self.connection.claim(|c| claims::drop_table(c, name))?;
-            if catalog.table(name).is_none() {
-                // It has gone meanwhile.
-                let missing = format!("table \"{}\" does not exist", name.name);
-                if !if_exists {
-                    return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, missing));
-                }
-                self.notice("00000", format!("{missing}, skipping"));
+            if let Some(table) = Object::table(&catalog, name) {
+                roots.push(table);
                 continue;
             }
-            self.drop_dependents(name, cascade)?;
-            let owned: Vec<u32> = catalog.table(name).map_or(Vec::new(), |t| t.def.sequences().collect());
+            // It has gone meanwhile.
+            let missing = format!("table \"{}\" does not exist", name.name);
+            if !if_exists {
+                return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, missing));
+            }
+            self.notice("00000", format!("{missing}, skipping"));
+        }
+        // Views over them, and functions declared to return their rows. What functions' bodies name is looked
+        // at when they are called, as in PostgreSQL.
+        self.part_tables(names, cascade)?;
+        self.drop_all_on(&roots, cascade)?;
+        for name in there() {
+            let Some(table) = catalog.table(name) else { continue };
+            let owned: Vec<u32> = table.def.sequences().collect();
             if !owned.is_empty() {
-                let all: Vec<Name> = names.iter().filter_map(Dropped::there).cloned().collect();
+                let all: Vec<Name> = there().cloned().collect();
                 let what = format!("table {}", self.shown(&catalog, name));
                 for id in owned {
                     self.drop_defaults_of(id, &what, cascade, &all)?
                 }
             }
-            self.connection.drop_table(name)?;
+            self.connection.drop_table(name)?
         }
         Ok(())
     }
@@ -523,26 +556,6 @@ impl Session {
         signature(&name, f)
     }
 
-    /// Functions declared to return a table's rows need it to be declared: with CASCADE they go with it, and
-    /// otherwise it stays. What their bodies name is looked at when they are called, as in PostgreSQL.
-    fn drop_dependents(&mut self, table: &Name, cascade: bool) -> SqlResult<()> {
-        let catalog = self.connection.catalog();
-        let dependents: Vec<(u32, String)> =
-            returning(&catalog, table).map(|f| (f.id, self.shown_function(&catalog, f))).collect();
-        if !cascade && !dependents.is_empty() {
-            let table = self.shown(&catalog, table);
-            let lines: Vec<String> =
-                dependents.iter().map(|(_, f)| format!("function {f} depends on type {table}")).collect();
-            let message = format!("cannot drop table {table} because other objects depend on it");
-            return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .detail(lines.join("\n"))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        for (id, function) in dependents {
-            self.drop_dependent(id, &function)?
-        }
-        Ok(())
-    }
     /// Drops a function with what it depends on, unless another transaction has done so meanwhile.
     pub(crate) fn drop_dependent(&mut self, id: u32, function: &str) -> SqlResult<()> {
         let catalog = self.connection.claim(|c| claims::drop_function(c, id))?;
@@ -626,7 +639,12 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn drop_functions(&mut self, functions: &[Dropped<u32>], if_exists: bool) -> SqlResult<()> {
+    pub(crate) fn drop_functions(
+        &mut self,
+        functions: &[Dropped<u32>],
+        if_exists: bool,
+        cascade: bool,
+    ) -> SqlResult<()> {
         for id in functions {
             let Dropped::There(id) = id else {
                 self.told_missing(id);
@@ -642,8 +660,9 @@ impl Session {
                 self.notice("00000", format!("{missing}, skipping"));
                 continue;
             };
-            let before = bind::broken_definitions(&catalog);
             let shown = self.shown_function(&catalog, f);
+            self.drop_all_on(&[Object::Function(*id)], cascade)?;
+            let before = bind::broken_definitions(&self.connection.catalog());
             self.connection.drop_function(*id)?;
             self.refuse_dependents(&before, &format!("function {shown}"))?
         }

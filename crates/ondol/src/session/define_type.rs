@@ -1,5 +1,6 @@
 //! Definition of types: what depends on one, and whether what names it still has a meaning.
 use crate::session::Session;
+use crate::session::define_view::Object;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use ondol_engine::{Catalog, FunctionDef, Isolation, Name, Path, Returns, claims};
@@ -215,8 +216,11 @@ impl Session {
         let path = self.path(&catalog);
         let found = dependents(&catalog, &path, &gone);
         let shown: Vec<String> = gone.iter().map(|t| catalog.shown_type(&path, Type::new(*t))).collect();
-        if !cascade && !found.is_empty() {
-            let lines: Vec<&str> = found.iter().map(Dependent::text).collect();
+        let roots: Vec<Object> =
+            gone.iter().filter_map(|t| t.user()).map(|u| Object::Type(u.number)).collect();
+        let views = self.shown_dependents(&catalog, &roots);
+        if !cascade && !(found.is_empty() && views.is_empty()) {
+            let lines: Vec<String> = found.iter().map(|d| d.text().to_string()).chain(views).collect();
             let message = match &shown[..] {
                 [one] => format!("cannot drop type {one} because other objects depend on it"),
                 _ => "cannot drop desired object(s) because other objects depend on them".to_string(),
@@ -229,6 +233,7 @@ impl Session {
             let feature = format!("DROP {} ... CASCADE of a type of columns", what.to_uppercase());
             return Err(SqlError::unsupported(feature).detail(text.clone()));
         }
+        self.drop_all_on(&roots, cascade)?;
         let mut more = BTreeSet::new();
         for d in &found {
             let text = d.text().split(" depends on ").next().unwrap_or_default();

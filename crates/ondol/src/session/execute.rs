@@ -55,16 +55,33 @@ impl Session {
                 checks,
                 sequences,
                 foreign,
+                comments,
                 if_not_exists,
             } => self.definition(bound, "CREATE TABLE", out, |s| {
-                s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)
-                    .and_then(|made| s.add_foreign_keys(name, if made { foreign } else { &[] }))
+                let made = s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)?;
+                if !made {
+                    return Ok(());
+                }
+                s.add_foreign_keys(name, foreign)?;
+                s.comment_parts(name, comments)
             }),
             Statement::CreateTableAs { name, columns, query, with_data, if_not_exists } => self
                 .definition_of(bound, "CREATE TABLE AS", out, |s| {
                     let query = with_data.then_some((query, bound));
                     s.create_table_as(name, columns, query, *if_not_exists)
                 }),
+            Statement::Comment { on, text, .. } => self.definition(bound, "COMMENT", out, |s| {
+                s.connection.comment(on, text.as_deref(), |c| wanted(&bound.statement, c))
+            }),
+            Statement::CreateView { def, replace } => {
+                self.definition(bound, "CREATE VIEW", out, |s| s.create_view(def, *replace))
+            }
+            Statement::AlterView { name, def, tag } => {
+                self.definition(bound, tag, out, |s| s.alter_view(name, def))
+            }
+            Statement::DropView { names, if_exists, cascade } => {
+                self.definition(bound, "DROP VIEW", out, |s| s.drop_views(names, *if_exists, *cascade))
+            }
             Statement::DropTable { names, if_exists, cascade } => {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
@@ -113,8 +130,10 @@ impl Session {
             Statement::DropSchema { names, cascade } => {
                 self.definition(bound, "DROP SCHEMA", out, |s| s.drop_schemas(names, *cascade))
             }
-            Statement::DropFunction { functions, if_exists } => {
-                self.definition(bound, "DROP FUNCTION", out, |s| s.drop_functions(functions, *if_exists))
+            Statement::DropFunction { functions, if_exists, cascade } => {
+                self.definition(bound, "DROP FUNCTION", out, |s| {
+                    s.drop_functions(functions, *if_exists, *cascade)
+                })
             }
             Statement::CreateType { def, tag } => {
                 self.definition(bound, tag, out, |s| s.connection.create_type(def.clone()))

@@ -366,7 +366,12 @@ impl Session {
         let code = self.compile(&bound)?.encode();
         // A domain's conditions are in the code, which does not tell so.
         let is_domain = |t: &TypeId| t.user().is_some_and(|u| u.kind == ondol_types::user::domain::CODE);
-        Ok(if self.connection.catalog().types.values().any(is_domain) { Vec::new() } else { code })
+        // Nor does it tell of views.
+        let catalog = self.connection.catalog();
+        let body = function.body.to_lowercase();
+        let over_views = catalog.views.values().any(|v| body.contains(&v.name.to_lowercase()));
+        let is_kept = !over_views && !catalog.types.values().any(is_domain);
+        Ok(if is_kept { code } else { Vec::new() })
     }
 
     /// The short way of a call that reads one row by its key: whether there is such a row. `None` where that

@@ -1,6 +1,7 @@
 //! Schemas: made with what is in them, renamed, dropped with what is in them.
 use crate::session::Session;
 use crate::session::define::returning;
+use crate::session::define_view::Object;
 use crate::session::output::Output;
 use crate::session::planned::is_stale;
 use ondol_engine::{Catalog, Claim, Name, Path, claims};
@@ -24,6 +25,7 @@ struct Inside {
 enum What {
     Table(Name),
     Sequence(u32, Name),
+    View(u32, Name),
     Function(u32),
     Type(TypeId),
 }
@@ -135,6 +137,12 @@ impl Session {
             all => self.notice_with(format!("drop cascades to {} other objects", all.len()), listed(all)),
         }
         let before = bind::broken_definitions(&catalog);
+        let views = inside.iter().filter_map(|i| match &i.what {
+            What::View(id, name) => Some(Object::View { id: *id, name: name.clone() }),
+            _ => None,
+        });
+        let views: Vec<Object> = views.collect();
+        self.drop_in_turn(&views)?;
         // What returns a table's rows before the table, and types when nothing has them any more.
         for i in &inside {
             if let What::Function(id) = i.what {
@@ -190,6 +198,11 @@ impl Session {
             let shown = format!("sequence {}", self.shown(c, &name));
             found.push((s.def.id, Inside { shown, what: What::Sequence(s.def.id, name), of: of.clone() }))
         }
+        for v in c.views.values().filter(|v| v.schema == number) {
+            let name = v.full_name();
+            let shown = format!("view {}", self.shown(c, &name));
+            found.push((v.id, Inside { shown, what: What::View(v.id, name), of: of.clone() }))
+        }
         let path = self.path(c);
         for (name, ty) in c.types.iter().filter(|(n, _)| n.schema == number) {
             let shown = match c.find_type(&path, &name.name) == Some(*ty) {
@@ -211,14 +224,32 @@ impl Session {
                 all.push(Inside { shown, what: What::Function(f.id), of })
             }
         }
+        // Views elsewhere that rest on something in it.
+        let roots: Vec<Object> = all.iter().filter_map(|i| object_of(c, &i.what)).collect();
+        for (object, shown, of) in self.views_on(c, &roots) {
+            if let Object::View { id, name } = object {
+                all.push(Inside { shown, what: What::View(id, name), of })
+            }
+        }
         all
     }
+}
+
+fn object_of(c: &Catalog, what: &What) -> Option<Object> {
+    Some(match what {
+        What::Table(name) => Object::table(c, name)?,
+        What::View(id, name) => Object::View { id: *id, name: name.clone() },
+        What::Function(id) => Object::Function(*id),
+        What::Sequence(..) => return None,
+        What::Type(ty) => Object::Type(ty.user()?.number),
+    })
 }
 
 fn claims_of(c: &Catalog, what: &What) -> Vec<Claim> {
     match what {
         What::Table(name) => claims::drop_table(c, name),
         What::Sequence(_, name) => claims::change_sequence(c, name),
+        What::View(_, name) => claims::drop_view(c, name),
         What::Function(id) => claims::drop_function(c, *id),
         What::Type(ty) => match ty.user() {
             Some(u) => claims::drop_type(c, Name::new(u.schema, &*u.name)),

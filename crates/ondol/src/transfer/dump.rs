@@ -12,6 +12,7 @@
 //! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
 //! CREATE FUNCTION ...;
 //! ALTER DOMAIN ... ADD, SET DEFAULT; ALTER TABLE ... SET DEFAULT ...;   what calls them
+//! CREATE VIEW ...;                        each behind those that it is over
 //! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   then the checks of tables, which may call them, too
 //! ALTER TABLE ... ADD CONSTRAINT ... FOREIGN KEY ...;   last the foreign keys, whose rows are all there
 //! COMMIT;
@@ -27,9 +28,10 @@ use crate::session::system;
 use ondol_engine::dictionary::action_word;
 use ondol_engine::name::{PUBLIC, USUAL_PATH};
 use ondol_engine::table_lock::TableLock;
+use ondol_engine::view::{Slot, slots};
 use ondol_engine::{
-    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexDef, Isolation, KeyAction, Name,
-    Path, Sequence, SequenceOptions, TableDef,
+    Catalog, CheckDef, ColumnDef, CommentKind, Commented, ForeignDef, FunctionDef, Generated, IndexDef,
+    Isolation, KeyAction, Name, Path, Sequence, SequenceOptions, TableDef, ViewCheck, ViewDef,
 };
 pub use ondol_types::name::quote;
 use ondol_types::user::{Part, UserDef, domain};
@@ -259,6 +261,90 @@ fn create_schemas(catalog: &Catalog) -> String {
     out
 }
 
+/// The statement that makes a view: of a dump, or, with a path, to be read.
+pub fn create_view(view: &ViewDef, catalog: &Catalog, path: Option<&Path>) -> SqlResult<String> {
+    let query = ondol_sql::deparse::view(view, catalog, path.unwrap_or(Path::public()), path.is_some())?;
+    let query = query.trim_end_matches(';');
+    let name = match path {
+        Some(_) => catalog.qualified(&view.full_name()),
+        None => in_dump(catalog, &view.full_name()),
+    };
+    let check = match view.check {
+        None => "",
+        Some(ViewCheck::Local) => "\n WITH LOCAL CHECK OPTION",
+        Some(ViewCheck::Cascaded) => "\n WITH CASCADED CHECK OPTION",
+    };
+    Ok(format!("CREATE VIEW {name} AS\n{query}{check};\n"))
+}
+
+/// The statements that put comments on what there is.
+fn comments(catalog: &Catalog) -> Vec<String> {
+    catalog.comments.iter().filter_map(|(on, text)| comment(catalog, on, text)).collect()
+}
+
+/// The statement that puts a comment on something.
+fn comment(catalog: &Catalog, on: &Commented, text: &str) -> Option<String> {
+    let (table, view) = (catalog.table_by_id(on.id), catalog.view_by_id(on.id));
+    let name = table.map(|t| t.def.full_name()).or_else(|| view.map(|v| v.full_name()));
+    let relation = || name.as_ref().map(|n| in_dump(catalog, n));
+    let part = quote(&on.part);
+    let user = || catalog.types.values().filter_map(|t| t.user()).find(|u| u.number == on.id);
+    let what = match on.kind {
+        CommentKind::Relation if table.is_some() => format!("TABLE {}", relation()?),
+        CommentKind::Relation if view.is_some() => format!("VIEW {}", relation()?),
+        CommentKind::Relation if catalog.sequence_by_id(on.id).is_some() => {
+            let sequence = catalog.sequence_by_id(on.id)?;
+            format!("SEQUENCE {}", in_dump(catalog, &sequence.def.full_name()))
+        }
+        CommentKind::Relation => {
+            let mut indexes = catalog.tables().flat_map(|t| t.def.indexes.iter().map(move |i| (t, i)));
+            let (table, index) = indexes.find(|(_, i)| i.id == on.id)?;
+            format!("INDEX {}", in_dump(catalog, &table.def.index_name(index)))
+        }
+        CommentKind::Column => format!("COLUMN {}.{part}", relation()?),
+        CommentKind::Constraint => format!("CONSTRAINT {part} ON {}", relation()?),
+        CommentKind::Function => {
+            let f = catalog.functions.get(&on.id)?;
+            let types: Vec<String> = f.args.iter().map(|a| catalog.shown_type(Path::public(), a.1)).collect();
+            let name = in_dump(catalog, &Name::new(f.schema, &*f.name));
+            format!("FUNCTION {name}({})", types.join(", "))
+        }
+        CommentKind::Type => {
+            let user = user()?;
+            let word = if user.kind == ondol_types::user::domain::CODE { "DOMAIN" } else { "TYPE" };
+            format!("{word} {}", in_dump(catalog, &Name::new(user.schema, &*user.name)))
+        }
+        CommentKind::TypeConstraint => {
+            let user = user()?;
+            let domain = in_dump(catalog, &Name::new(user.schema, &*user.name));
+            format!("CONSTRAINT {part} ON DOMAIN {domain}")
+        }
+    };
+    // Without escapes a backslash is one.
+    Some(format!("COMMENT ON {what} IS '{}';\n", text.replace('\'', "''")))
+}
+
+/// The views, each behind those that it is over.
+fn views_in_order(catalog: &Catalog) -> Vec<&ViewDef> {
+    let mut left: Vec<&ViewDef> = catalog.views.values().map(|v| &**v).collect();
+    left.sort_by_key(|v| v.id);
+    let mut order: Vec<&ViewDef> = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let (free, rest): (Vec<_>, Vec<_>) = left.iter().partition(|v| {
+            let waits = |s: &Slot| matches!(s, Slot::Relation(n) if left.iter().any(|o| o.id == *n));
+            !slots(&v.query).iter().any(waits)
+        });
+        // None is over itself.
+        if free.is_empty() {
+            order.extend(rest);
+            break;
+        }
+        order.extend(free);
+        left = rest;
+    }
+    order
+}
+
 fn failed(e: std::io::Error) -> SqlError {
     SqlError::new(ondol_engine::error::io_state(&e), format!("could not write the dump: {e}"))
 }
@@ -385,6 +471,15 @@ impl Session {
         }
         go_by(out, &base)?;
         write!(out, "{altered}").map_err(failed)?;
+        for view in views_in_order(&catalog) {
+            write!(out, "\n{}", create_view(view, &catalog, None)?).map_err(failed)?;
+            for c in &view.columns {
+                let Some(default) = &c.default else { continue };
+                let (view, column) = (in_dump(&catalog, &view.full_name()), quote(&c.name));
+                writeln!(out, "ALTER VIEW {view} ALTER COLUMN {column} SET DEFAULT {default};")
+                    .map_err(failed)?;
+            }
+        }
         for table in catalog.tables() {
             for check in &table.def.checks {
                 write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;
@@ -394,6 +489,9 @@ impl Session {
             for key in &table.def.foreign {
                 write!(out, "{}", add_foreign(&catalog, &table.def, key)).map_err(failed)?;
             }
+        }
+        for text in comments(&catalog) {
+            write!(out, "\n{text}").map_err(failed)?;
         }
         write!(out, "\nCOMMIT;\n").and_then(|()| out.flush()).map_err(failed)
     }

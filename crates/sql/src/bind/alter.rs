@@ -14,9 +14,10 @@ use crate::bound::{
     SequenceOf, Statement,
 };
 use crate::parse::tree::{
-    self, AlterTableCmd, AlterTableType, ConstrType, Constraint, ObjectType, RangeVar, RenameStmt,
-    node::Node as Kind,
+    self, AlterTableCmd, AlterTableType, ConstrType, Constraint, DropBehavior, ObjectType, RangeVar,
+    RenameStmt, node::Node as Kind,
 };
+use ondol_engine::view::{Slot, slots};
 use ondol_engine::{Generated, IndexKind, Name, Relation, TableDef};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
@@ -35,6 +36,7 @@ struct Altered<'a> {
     changed_sequences: Vec<(u32, SequenceChanges)>,
     foreign: Vec<NewForeign>,
     gone: Vec<GoneKey>,
+    dropped: Vec<(usize, bool)>,
 }
 
 /// Where PostgreSQL does an action: what has a lower number is done before.
@@ -119,6 +121,9 @@ fn as_it_is(def: &TableDef) -> Vec<AlteredColumn> {
 
 impl<'a> Binder<'a> {
     pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
+        if s.objtype() == ObjectType::ObjectView {
+            return self.alter_view(s);
+        }
         refuse(s.objtype() != ObjectType::ObjectTable, "ALTER of something else than a table")?;
         let relation = s.relation.as_ref().ok_or_else(|| unexpected("ALTER TABLE"))?;
         let mut actions = Vec::with_capacity(s.cmds.len());
@@ -153,21 +158,38 @@ impl<'a> Binder<'a> {
             return Ok(skipped);
         }
         self.relation_name(&s.relation)?;
-        if let Some((_, Relation::Index { .. })) = self.relation_of(relation) {
+        let found = self.relation_of(relation);
+        let is_view = matches!(found, Some((_, Relation::View(_))));
+        let only_defaults = actions.iter().all(|c| c.subtype() == AlterTableType::AtColumnDefault);
+        if is_view && only_defaults {
+            return self.alter_view(s);
+        }
+        if is_view || matches!(found, Some((_, Relation::Index { .. }))) {
             let action = actions.first().map_or(String::new(), |c| action_name(c));
             let name = &relation.relname;
             let message = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
             let error = wrong(sqlstate::WRONG_OBJECT_TYPE, message);
-            return Err(error.detail("This operation is not supported for indexes."));
+            let what = if is_view { "views" } else { "indexes" };
+            return Err(error.detail(format!("This operation is not supported for {what}.")));
         }
         let table = self.table(relation).map_err(placeless)?;
         let def = table.def.clone();
         let (columns, keys, validate) = (as_it_is(&def), Vec::new(), Vec::new());
-        let (sequences, changed_sequences) = (Vec::new(), Vec::new());
+        let (sequences, changed_sequences, dropped) = (Vec::new(), Vec::new(), Vec::new());
         let (foreign, gone) = (Vec::new(), Vec::new());
         let old = table.def.clone();
-        let mut altered =
-            Altered { old, columns, def, keys, validate, sequences, changed_sequences, foreign, gone };
+        let mut altered = Altered {
+            old,
+            columns,
+            def,
+            keys,
+            validate,
+            sequences,
+            changed_sequences,
+            foreign,
+            gone,
+            dropped,
+        };
         actions.sort_by_key(|c| pass(c));
         let types = actions.iter().any(|c| c.subtype() == AlterTableType::AtAlterColumnType);
         for c in actions {
@@ -190,6 +212,7 @@ impl<'a> Binder<'a> {
             changed_sequences: altered.changed_sequences,
             foreign: altered.foreign,
             gone: altered.gone,
+            dropped: altered.dropped,
             tag: "ALTER TABLE",
         }))
     }
@@ -258,7 +281,7 @@ impl<'a> Binder<'a> {
                 if !indexes.is_empty() {
                     let name = &c.name;
                     let what = format!("constraint {name} on table {}", def.name);
-                    let cascade = c.behavior() == tree::DropBehavior::DropCascade;
+                    let cascade = c.behavior() == DropBehavior::DropCascade;
                     let rested_on = format!("index {name}");
                     altered.gone.push(GoneKey { what, rested_on, indexes, cascade })
                 }
@@ -480,7 +503,7 @@ impl<'a> Binder<'a> {
         }
         if !computed.is_empty() {
             let table = def.name.clone();
-            if c.behavior() != tree::DropBehavior::DropCascade {
+            if c.behavior() != DropBehavior::DropCascade {
                 let message = format!(
                     "cannot drop column {} of table {table} because other objects depend on it",
                     c.name
@@ -495,14 +518,13 @@ impl<'a> Binder<'a> {
             }
             for g in computed {
                 self.notices.push(("00000", format!("drop cascades to column {g} of table {table}")));
-                self.remove_column(altered, &g)?
+                self.remove_column(altered, &g, true)?
             }
-            return self.remove_column(altered, &c.name);
         }
-        self.remove_column(altered, &c.name)
+        self.remove_column(altered, &c.name, c.behavior() == DropBehavior::DropCascade)
     }
 
-    fn remove_column(&mut self, altered: &mut Altered<'a>, name: &str) -> SqlResult<()> {
+    fn remove_column(&mut self, altered: &mut Altered<'a>, name: &str, cascade: bool) -> SqlResult<()> {
         let def = &mut altered.def;
         let n = column_of(def, name)?;
         let mut checks = Vec::with_capacity(def.checks.len());
@@ -515,8 +537,7 @@ impl<'a> Binder<'a> {
         let named = |i: &ondol_engine::IndexDef| i.columns.iter().any(|c| c.column == n);
         let indexes: Vec<u32> = def.indexes.iter().filter(|i| named(i)).map(|i| i.id).collect();
         if !indexes.is_empty() {
-            let what = format!("column {} of table {}", c.name, def.name);
-            let cascade = c.behavior() == tree::DropBehavior::DropCascade;
+            let what = format!("column {name} of table {}", def.name);
             altered.gone.push(GoneKey { what: what.clone(), rested_on: what, indexes, cascade })
         }
         def.indexes.retain(|i| !named(i));
@@ -528,13 +549,18 @@ impl<'a> Binder<'a> {
         let behind = def.indexes.iter_mut().flat_map(|i| &mut i.columns).filter(|c| c.column > n);
         behind.for_each(|c| c.column -= 1);
         def.columns.remove(n);
-        altered.columns.remove(n);
+        if let AlteredColumn::Kept(was) | AlteredColumn::Cast(was) = altered.columns.remove(n) {
+            altered.dropped.push((was, cascade))
+        }
         Ok(())
     }
 
     /// ALTER COLUMN ... TYPE, by the cast that an assignment makes, or by what USING says.
     fn column_type(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
         let Kind::ColumnDef(new) = kind(need(&c.def)?)? else { return Err(unexpected("ALTER COLUMN TYPE")) };
+        if let Some(place) = altered.old.column(&c.name) {
+            self.no_view_names(&altered.old, place)?
+        }
         let def = &mut altered.def;
         let n = column_of(def, &c.name)?;
         let name = new.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
@@ -629,6 +655,18 @@ impl<'a> Binder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A view's columns have the types that they had when it was made.
+    fn no_view_names(&self, def: &TableDef, place: usize) -> SqlResult<()> {
+        let slot = Slot::Column { relation: def.id, column: place as u32 };
+        let mut views: Vec<_> = self.catalog.views_over(def.id).collect();
+        views.sort_by_key(|v| v.id);
+        let Some(view) = views.into_iter().find(|v| slots(&v.query).contains(&slot)) else { return Ok(()) };
+        let (view, column) = (&view.name, &def.columns[place].name);
+        let message = "cannot alter type of a column used by a view or rule";
+        Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message.into())
+            .detail(format!("rule _RETURN on view {view} depends on column \"{column}\"")))
     }
 
     fn add_constraint(&mut self, altered: &mut Altered<'a>, k: &'a Constraint) -> SqlResult<()> {
@@ -726,6 +764,9 @@ impl<'a> Binder<'a> {
 
     /// ALTER TABLE ... RENAME and its kin; `None` for what else can be renamed.
     pub(super) fn rename_in_table(&mut self, s: &'a RenameStmt) -> SqlResult<Option<Statement>> {
+        if let Some(done) = self.rename_in_view(s)? {
+            return Ok(Some(done));
+        }
         let what = s.rename_type();
         let tag = if what == ObjectType::ObjectIndex { "ALTER INDEX" } else { "ALTER TABLE" };
         let of_table = s.relation_type() == ObjectType::ObjectTable;
@@ -869,6 +910,7 @@ pub(super) fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> State
         changed_sequences: Vec::new(),
         foreign: Vec::new(),
         gone: Vec::new(),
+        dropped: Vec::new(),
         tag,
     })
 }

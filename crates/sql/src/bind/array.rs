@@ -49,6 +49,9 @@ pub(super) fn template(ty: TypeId) -> Expr {
 impl<'a> Binder<'a> {
     /// A call of a function that has no name in SQL.
     fn unnamed(&self, function: FuncId, args: Vec<Expr>, ty: Type, place: u32) -> Expr {
+        if self.is_verbatim() {
+            return Expr { kind: ExprKind::Call { func: function, args }, ty, at: place };
+        }
         coerce::fold(func::get(function), args, ty, place)
     }
 
@@ -131,6 +134,8 @@ impl<'a> Binder<'a> {
             Some(given) => (id::ARRAY_SLICE, arg.ty, vec![arg, integer(given)]),
         };
         args.extend(subscripts.list);
+        // The place may be a note of the array's.
+        let at_arg = if self.is_verbatim() { u32::MAX } else { at_arg };
         Ok(coerce::of_length(self.unnamed(function, args, Type::new(ty.id), at_arg), ty))
     }
 
@@ -237,7 +242,7 @@ impl<'a> Binder<'a> {
         let left = self.operand_of(left, wanted_left)?;
         let wanted = array_of(Type::new(wanted_item)).map_err(|x| at(x, e.location))?;
         // Of items that are known one by one it is IN, which finds them in an index.
-        let is_in = name == if all { "<>" } else { "=" };
+        let is_in = name == if all { "<>" } else { "=" } && !self.is_verbatim();
         let list = if is_in { self.items(&array, wanted)? } else { None };
         if let Some(list) = list {
             let eq = equality_of(name, op.func)?;
@@ -247,7 +252,8 @@ impl<'a> Binder<'a> {
         let array = self.operand_of(array, wanted.id)?;
         let function = if all { id::ALL_OF_ARRAY } else { id::ANY_OF_ARRAY };
         let args = vec![left, array, integer(op.func.0.into())];
-        Ok(self.unnamed(function, args, Type::BOOL, place(e.location)))
+        let test = self.unnamed(function, args, Type::BOOL, place(e.location));
+        Ok(self.noted(test, || super::written::Note::Quantified(name.to_string())))
     }
 
     /// The items of a constant array, or of one that is written out, as items of the wanted array. Not of one
@@ -282,7 +288,8 @@ impl<'a> Binder<'a> {
     /// `ARRAY(SELECT ...)`: what array_agg makes of the query's rows, or an empty array.
     pub(super) fn array_of_query(&mut self, select: &'a SelectStmt, location: i32) -> SqlResult<Expr> {
         let (query, _) = self.nested(Clause::Targets, |b| b.settled_select(select))?;
-        gathered(query, location)
+        let array = gathered(query, location)?;
+        Ok(self.noted(array, || super::written::Note::ArrayOfQuery))
     }
 
     /// `SET column[...] = value`: the array that the column has afterwards, made of `before`.

@@ -7,11 +7,12 @@ use super::coerce::{self, can_coerce};
 use super::names::Called;
 use super::scope::{Clause, Level};
 use super::tree::{at, kind, place, refuse_at, unexpected};
+use super::written::Note;
 use super::{Binder, constant, group, name_of};
 use crate::bound::{
     Aggregate, Expr, ExprKind, From, Increment, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut,
 };
-use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
+use crate::parse::tree::{CoercionForm, FuncCall, Node, node::Node as Kind};
 use ondol_engine::name::PG_CATALOG;
 use ondol_engine::{FunctionDef, Name, Returns};
 use ondol_types::cast::CastContext;
@@ -73,7 +74,8 @@ impl<'a> Binder<'a> {
                     && !self.comes_before(called, &types)
                     && let Ok(def) = resolve::resolve_function(name, &types)
                 {
-                    return self.call(def, args, place(location));
+                    let call = self.call(def, args, place(location))?;
+                    return Ok(self.noted(call, || Note::Function { name: name.to_string(), syntax: false }));
                 }
                 let call = self.registered(called, args, &[], location)?;
                 return self.registered_scalar(call, location);
@@ -85,7 +87,12 @@ impl<'a> Binder<'a> {
         if !called.may_be_builtin() {
             return self.in_disguise(called, args, location);
         }
-        self.builtin(name, args, location)
+        let call = self.builtin(name, args, location)?;
+        if self.has_note(&call) || !matches!(call.kind, ExprKind::Call { .. }) {
+            return Ok(call);
+        }
+        let syntax = c.funcformat() == CoercionForm::CoerceSqlSyntax;
+        Ok(self.noted(call, || Note::Function { name: name.to_string(), syntax }))
     }
 
     /// Whether a user's function of exactly these arguments stands before PostgreSQL's own in the path.
@@ -134,12 +141,14 @@ impl<'a> Binder<'a> {
             return self.set_call(name, args, location);
         }
         if name == "current_schema" && args.is_empty() {
-            return Ok(self.current_schema(location));
+            let value = self.current_schema(location);
+            return Ok(self.noted(value, || Note::Value("current_schema()".into())));
         }
         if name == "current_schemas"
             && let [Expr { kind: ExprKind::Const(Value::Bool(implied)), .. }] = args[..]
         {
-            return self.current_schemas(implied, location);
+            let value = self.current_schemas(implied, location)?;
+            return Ok(self.noted(value, || Note::Value(format!("current_schemas({implied})"))));
         }
         let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
         match resolve::resolve_function(name, &types) {

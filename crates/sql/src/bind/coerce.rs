@@ -46,6 +46,11 @@ impl Binder<'_> {
             // The text of an array is read as items of the domain, of which none is cut.
             let explicit = explicit && !(to.id.is_array() && e.ty.id == TypeId::UNKNOWN);
             let value = self.cast(e, to.base(), explicit)?;
+            if self.is_verbatim() {
+                let ty = value.ty;
+                let cast = Expr { kind: ExprKind::Cast { arg: Box::new(value), explicit }, ty, at: u32::MAX };
+                return Ok(self.noted(cast, || super::written::Note::Domain(to)));
+            }
             return self.in_declared(value, to.id);
         }
         if e.ty.id == TypeId::UNKNOWN {
@@ -58,7 +63,9 @@ impl Binder<'_> {
         // What is no string is made of the text, blanks and all.
         let e = if to.id.is_string() { e } else { shown(e) };
         let place = e.at;
-        if let ExprKind::Const(v) = &e.kind {
+        if let ExprKind::Const(v) = &e.kind
+            && !self.is_verbatim()
+        {
             let is_string = |t: TypeId| t.element().unwrap_or(t).is_string_or_unknown();
             let is_styled =
                 is_string(e.ty.id) && text::is_styled(to.id) || is_string(to.id) && text::is_styled(e.ty.id);
@@ -66,6 +73,7 @@ impl Binder<'_> {
                 return Ok(constant(v, to, place));
             }
         }
+        let place = if self.is_verbatim() { u32::MAX } else { place };
         Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
     }
 
@@ -86,8 +94,12 @@ impl Binder<'_> {
         }
         let place = e.at;
         if let ExprKind::Const(v) = e.kind {
-            if v.is_null() {
+            if v.is_null() && !self.is_verbatim() {
                 return Ok(constant(Value::Null, to, place));
+            }
+            if self.is_verbatim() {
+                let arg = Box::new(constant(v, e.ty, place));
+                return Ok(Expr { kind: ExprKind::Cast { arg, explicit }, ty: to, at: u32::MAX });
             }
             return match cast::apply_typmod(v.clone(), to, explicit, &Context::EMPTY) {
                 Ok(v) => Ok(constant(v, to, place)),
@@ -98,6 +110,7 @@ impl Binder<'_> {
                 }
             };
         }
+        let place = if self.is_verbatim() { u32::MAX } else { place };
         Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
     }
 
@@ -246,6 +259,10 @@ impl Binder<'_> {
         if def.template {
             cast.push(super::array::template(shape.ret));
         }
+        if self.is_verbatim() {
+            let kind = ExprKind::Call { func: def.id, args: cast };
+            return Ok(Expr { kind, ty: Type::new(shape.ret), at: place });
+        }
         if let Some(call) = self.by_number(def.id, &mut cast, Type::new(shape.ret), place)? {
             return Ok(call);
         }
@@ -274,7 +291,8 @@ impl Binder<'_> {
             Some(l) => vec![l, right],
             None => vec![right],
         };
-        self.call(op.def(), args, place)
+        let call = self.call(op.def(), args, place)?;
+        Ok(self.noted(call, || super::written::Note::Operator(op.name.to_string())))
     }
 }
 
@@ -295,6 +313,7 @@ pub fn shown(arg: Expr) -> Expr {
     match arg.ty.char_len().map(i32::try_from) {
         Some(Ok(n)) if arg.ty.id == TypeId::BPCHAR => {
             let (ty, place) = (Type::new(TypeId::BPCHAR), arg.at);
+            let place = if place >= super::written::FIRST { u32::MAX } else { place };
             if matches!(arg.kind, ExprKind::Const(Value::Null)) {
                 return Expr { ty, ..arg };
             }
@@ -314,7 +333,7 @@ pub fn of_length(e: Expr, ty: Type) -> Expr {
     if ty.id != TypeId::BPCHAR || ty.char_len().is_none() {
         return Expr { ty, ..e };
     }
-    let place = e.at;
+    let place = if e.at >= super::written::FIRST { u32::MAX } else { e.at };
     let arg = Box::new(Expr { ty: Type::new(ty.id), ..e });
     Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: place }
 }
@@ -416,12 +435,12 @@ pub fn convert_targets(
         let n = visible.len();
         visible.push(i);
         // A literal without a type can only be given one here.
-        if plain || t.expr.ty.id == TypeId::UNKNOWN {
+        if plain && !binder.is_verbatim() || t.expr.ty.id == TypeId::UNKNOWN {
             let e = std::mem::replace(&mut t.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
             t.expr = convert(binder, n, e)?;
         }
     }
-    if plain {
+    if plain || binder.is_verbatim() {
         return Ok(query);
     }
     let columns = query.columns();

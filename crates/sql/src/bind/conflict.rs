@@ -2,14 +2,14 @@
 
 use super::Binder;
 use super::check::row_checks;
-use super::scope::{Clause, Item};
+use super::scope::{Clause, Item, ItemColumns};
 use super::tree::{at, kind, refuse_at, unexpected};
+use super::updatable::{Change, Changed};
 use crate::bound::{ConflictUpdate, ExprKind, OnConflict, Query, Rel};
 use crate::parse::tree::{self, InferClause, OnConflictAction, SortByDir, SortByNulls, node::Node as Kind};
 use ondol_engine::{IndexDef, Table};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The name of the row that was proposed.
 const EXCLUDED: &str = "excluded";
@@ -38,11 +38,11 @@ impl<'a> Binder<'a> {
             return Err(at(error.hint("For example, ON CONFLICT (column_name)."), c.location));
         }
         let ((table, named, update), _) = self.nested(Clause::UpdateSet, |b| {
-            let (table, _, items) = b.target_table(&s.relation)?;
+            let (changed, _, items) = b.target_table(&s.relation, Change::Insert)?;
             b.level().items = items;
-            let named = infer.map(|i| b.named_arbiters(&table, i)).transpose()?;
-            let update = if updates { Some(Box::new(b.conflict_update(&table, c)?)) } else { None };
-            Ok((table, named, update))
+            let named = infer.map(|i| b.named_arbiters(&changed.table, i)).transpose()?;
+            let update = if updates { Some(Box::new(b.conflict_update(&changed, c)?)) } else { None };
+            Ok((changed.table, named, update))
         })?;
         let arbiters = match named {
             None => Vec::new(),
@@ -54,22 +54,30 @@ impl<'a> Binder<'a> {
     }
 
     /// The row that was proposed, as a relation of the level.
-    pub(super) fn excluded(&mut self, table: &Arc<Table>) -> SqlResult<Vec<Item>> {
+    pub(super) fn excluded(&mut self, changed: &Changed) -> SqlResult<Vec<Item>> {
+        let table = &changed.table;
         let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-        Ok(self.add(Rel::Table(table.clone()), columns, EXCLUDED, None, None, -1)?.1)
+        let mut items = self.add(Rel::Table(table.clone()), columns, EXCLUDED, None, None, -1)?.1;
+        if let Some(view) = &changed.view {
+            let rel = self.level().rels.len() as u16 - 1;
+            items.iter_mut().for_each(|i| i.columns = ItemColumns::List(view.columns_over(rel)))
+        }
+        Ok(items)
     }
 
     fn conflict_update(
         &mut self,
-        table: &Arc<Table>,
+        changed: &Changed,
         c: &'a tree::OnConflictClause,
     ) -> SqlResult<ConflictUpdate> {
-        let excluded = self.excluded(table)?;
+        let table = &changed.table;
+        let excluded = self.excluded(changed)?;
         self.level().items.extend(excluded);
-        let (assign, targets) = self.set_list(table, &c.target_list)?;
+        let (assign, targets) = self.set_list(changed, &c.target_list)?;
         let filter = self.where_clause(c.where_clause.as_deref())?;
         let rels = std::mem::take(&mut self.level().rels);
-        let checks = row_checks(self.catalog, table, Some(&assign))?;
+        let mut checks = row_checks(self.catalog, table, Some(&assign))?;
+        checks.extend(self.view_row_checks(changed)?);
         Ok(ConflictUpdate { query: Query { rels, targets, filter, ..Query::default() }, assign, checks })
     }
 

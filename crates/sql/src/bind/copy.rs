@@ -31,6 +31,17 @@ impl<'a> Binder<'a> {
             return Ok(Statement::Copy(Copy::To { query, end, format }));
         }
         let relation = self.relation_name(&s.relation)?;
+        self.refuse_view(relation, |name| {
+            let error = |what: &str| {
+                SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("cannot copy {what} view \"{name}\""))
+            };
+            match s.is_from {
+                true => {
+                    error("to").hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger.")
+                }
+                false => error("from").hint("Try the COPY (SELECT ...) TO variant."),
+            }
+        })?;
         let table = self.table(relation)?;
         let mut columns: Vec<u16> = Vec::with_capacity(s.attlist.len());
         for node in &s.attlist {

@@ -75,6 +75,7 @@ impl<'a> Binder<'a> {
         let mut sequences: Vec<NewSequence> = Vec::new();
         let mut generations: Vec<(usize, &'a Node)> = Vec::new();
         let mut foreign: Vec<NewForeign> = Vec::new();
+        let (mut like_checks, mut like_indexes, mut comments) = (Vec::new(), Vec::new(), Vec::new());
         for node in &s.table_elts {
             match kind(node)? {
                 Kind::ColumnDef(c) => {
@@ -96,7 +97,19 @@ impl<'a> Binder<'a> {
                     foreign.push(NewForeign { validated: true, ..key })
                 }
                 Kind::Constraint(c) => keys.push(self.table_key(c)?),
-                Kind::TableLikeClause(_) => return Err(SqlError::unsupported("LIKE in CREATE TABLE")),
+                Kind::TableLikeClause(l) => {
+                    let like = self.like(l, columns.len())?;
+                    for column in like.columns {
+                        if columns.iter().any(|o| o.name == column.name) {
+                            let message = format!("column \"{}\" specified more than once", column.name);
+                            return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+                        }
+                        columns.push(column)
+                    }
+                    like_checks.extend(like.checks);
+                    like_indexes.extend(like.indexes);
+                    comments.extend(like.comments)
+                }
                 other => return Err(unexpected(&variant(other))),
             }
         }
@@ -105,8 +118,21 @@ impl<'a> Binder<'a> {
             let text = self.new_generation(&place, &columns, n, node)?;
             columns[n].generated = Some(Generated::Stored(text))
         }
-        let checks = self.new_checks(&place, &columns, conditions)?;
-        let constraints = self.keys(&place, &mut columns, keys)?;
+        let mut checks = self.new_checks(&place, &columns, conditions)?;
+        for check in like_checks {
+            if checks.iter().any(|c| c.name == check.name) {
+                let message =
+                    format!("constraint \"{}\" for relation \"{}\" already exists", check.name, place.name);
+                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+            }
+            checks.push(check)
+        }
+        let mut constraints = self.keys(&place, &mut columns, keys)?;
+        if constraints.iter().chain(&like_indexes).filter(|i| i.primary).count() > 1 {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", place.name);
+            return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
+        }
+        constraints.extend(like_indexes);
         let twice = |i: &&NewIndex| checks.iter().find(|c| Some(&c.name) == i.name.as_ref());
         if let Some(c) = constraints.iter().find_map(|i| twice(&i)) {
             let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
@@ -119,6 +145,7 @@ impl<'a> Binder<'a> {
             checks,
             sequences,
             foreign,
+            comments,
             if_not_exists: s.if_not_exists,
         })
     }
@@ -126,6 +153,30 @@ impl<'a> Binder<'a> {
     pub(super) fn create_table_as(&mut self, s: &'a tree::CreateTableAsStmt) -> SqlResult<Statement> {
         refuse(s.objtype() == ObjectType::ObjectMatview, "CREATE MATERIALIZED VIEW")?;
         let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
+        let Kind::SelectStmt(select) = kind(need(&s.query)?)? else {
+            return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
+        };
+        self.table_of_query(into, select, s.if_not_exists)
+    }
+
+    /// SELECT ... INTO: the same as CREATE TABLE AS. `None`: it is a query.
+    pub(super) fn select_into(&mut self, s: &'a tree::SelectStmt) -> SqlResult<Option<Statement>> {
+        // Of a set operation the first query says so.
+        let mut first = s;
+        while let Some(left) = first.larg.as_deref() {
+            first = left
+        }
+        let Some(into) = first.into_clause.as_deref() else { return Ok(None) };
+        self.into_of = Some(first);
+        self.table_of_query(into, s, false).map(Some)
+    }
+
+    fn table_of_query(
+        &mut self,
+        into: &'a tree::IntoClause,
+        select: &'a tree::SelectStmt,
+        if_not_exists: bool,
+    ) -> SqlResult<Statement> {
         let on_commit = into.on_commit();
         refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
         refuse(!matches!(into.access_method.as_str(), "" | "heap"), "a table access method")?;
@@ -135,13 +186,10 @@ impl<'a> Binder<'a> {
         let place = self.new_relation(&into.rel)?;
         self.storage(&into.options, is_table_storage, accepted::TABLE_STORAGE)?;
         self.tablespace(&into.table_space_name)?;
-        if !s.if_not_exists {
+        if !if_not_exists {
             self.no_such_relation(&place)?;
             self.no_such_type(&place)?;
         }
-        let Kind::SelectStmt(select) = kind(need(&s.query)?)? else {
-            return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
-        };
         let query = self.settled_select(select)?;
         let mut has_params = false;
         crate::bound::walk_query(&query, 0, &mut |e, _| {
@@ -175,7 +223,7 @@ impl<'a> Binder<'a> {
             columns,
             query,
             with_data: !into.skip_data,
-            if_not_exists: s.if_not_exists,
+            if_not_exists,
         })
     }
 
@@ -569,6 +617,11 @@ impl<'a> Binder<'a> {
             "this kind of index",
         )?;
         refuse(s.deferrable || s.initdeferred, "a DEFERRABLE index")?;
+        self.refuse_view(relation, |name| {
+            let message = format!("cannot create index on relation \"{name}\"");
+            let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
+            error.detail("This operation is not supported for views.")
+        })?;
         let table = self.table(relation)?;
         let index_kind = match s.access_method.as_str() {
             "" | "btree" => IndexKind::Btree,
@@ -684,10 +737,12 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectTable => {
                 let names = self.dropped(s, "table")?;
                 for name in names.iter().filter_map(Dropped::there) {
-                    if let Some(Relation::Index { .. }) = self.catalog.relations.get(name) {
+                    if self.catalog.table(name).is_none()
+                        && let Some(hint) = self.drop_hint(name)
+                    {
                         let message = format!("\"{}\" is not a table", name.name);
                         let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
-                        return Err(error.hint("Use DROP INDEX to remove an index."));
+                        return Err(error.hint(hint));
                     }
                     if let Some(Relation::Sequence(_)) = self.catalog.relations.get(name) {
                         let message = format!("\"{}\" is not a table", name.name);
@@ -707,6 +762,19 @@ impl<'a> Binder<'a> {
                 Ok(Statement::DropIndex { names, if_exists, cascade })
             }
             ObjectType::ObjectSequence => self.drop_sequence(s),
+            ObjectType::ObjectView => {
+                let names = self.dropped(s, "view")?;
+                for name in names.iter().filter_map(Dropped::there) {
+                    if self.catalog.view(name).is_none()
+                        && let Some(hint) = self.drop_hint(name)
+                    {
+                        let message = format!("\"{}\" is not a view", name.name);
+                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
+                    }
+                }
+                let cascade = s.behavior() == DropBehavior::DropCascade;
+                Ok(Statement::DropView { names, if_exists, cascade })
+            }
             ObjectType::ObjectFunction => self.drop_function(s),
             ObjectType::ObjectType | ObjectType::ObjectDomain => self.drop_type(s),
             ObjectType::ObjectSchema => self.drop_schema(s),
@@ -751,7 +819,7 @@ impl<'a> Binder<'a> {
                 (None, _) => {
                     let message = format!("{what} \"{name}\" does not exist");
                     if !s.missing_ok {
-                        let is_table = matches!(what, "table" | "sequence");
+                        let is_table = matches!(what, "table" | "sequence" | "view");
                         let state =
                             if is_table { sqlstate::UNDEFINED_TABLE } else { sqlstate::UNDEFINED_OBJECT };
                         return Err(SqlError::new(state, message));
@@ -766,11 +834,21 @@ impl<'a> Binder<'a> {
         Ok(names)
     }
 
+    /// Which statement drops a relation.
+    fn drop_hint(&self, name: &Name) -> Option<&'static str> {
+        Some(match self.catalog.relations.get(name)? {
+            Relation::Table(_) => "Use DROP TABLE to remove a table.",
+            Relation::View(_) => "Use DROP VIEW to remove a view.",
+            Relation::Index { .. } => "Use DROP INDEX to remove an index.",
+            Relation::Sequence(_) => "Use DROP SEQUENCE to remove a sequence.",
+        })
+    }
+
     fn check_drop_index(&self, index: &Name) -> SqlResult<()> {
         let name = &index.name;
         let Some(table) = self.catalog.table_of_index(index) else {
             let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not an index"));
-            return Err(error.hint("Use DROP TABLE to remove a table."));
+            return Err(error.hint(self.drop_hint(index).unwrap_or_default()));
         };
         if table.def.indexes.iter().any(|i| i.name == *name && i.constraint) {
             let table = self.catalog.shown(self.path, &table.def.full_name());
@@ -791,6 +869,9 @@ impl<'a> Binder<'a> {
             if !v.schemaname.is_empty() {
                 self.names().schema(&v.schemaname, -1)?;
             }
+            self.refuse_view(v, |name| {
+                SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"))
+            })?;
             let name = self.table(v)?.def.full_name();
             if !names.contains(&name) {
                 names.push(name);

@@ -5,6 +5,7 @@ use super::domain::{declared, default_text};
 use super::scope::{Clause, column};
 use super::select::null;
 use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
+use super::updatable::{Change, Changed};
 use super::{Binder, coerce};
 use crate::bound::{
     Expr, ExprKind, From, Inner, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef,
@@ -15,7 +16,6 @@ use ondol_engine::name::PUBLIC;
 use ondol_engine::{Catalog, ColumnDef, Generated, Name, Table};
 use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
-use std::sync::Arc;
 
 /// A column's default, of the column's type; NULL if it has none.
 pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
@@ -166,8 +166,21 @@ impl<'a> Binder<'a> {
 
     fn insert_rows(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Insert> {
         let relation = s.relation.as_ref().ok_or_else(|| unexpected("INSERT"))?;
-        let table = self.table(relation)?;
-        let (targets, named) = self.insert_columns(&table, &s.cols)?;
+        let changed = self.changed(relation, Change::Insert)?;
+        let table = changed.table.clone();
+        let (seen, named) = self.insert_columns(&changed, &s.cols)?;
+        // The table's columns that the first so many are.
+        let set = |width: usize| -> SqlResult<Vec<usize>> {
+            let set: Vec<usize> = (seen.iter().take(width))
+                .map(|n| changed.set_column(*n, Change::Insert))
+                .collect::<SqlResult<_>>()?;
+            if let Some(c) = set.iter().enumerate().find(|(n, c)| set[..*n].contains(c)) {
+                let name = &table.def.columns[*c.1].name;
+                let message = format!("multiple assignments to same column \"{name}\"");
+                return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+            }
+            Ok(set)
+        };
         let source = match s.select_stmt.as_deref() {
             None => None,
             Some(n) => match kind(n)? {
@@ -178,11 +191,16 @@ impl<'a> Binder<'a> {
         let (query, width) = match source {
             // DEFAULT VALUES: one row without columns.
             None => (one_row(Vec::new()), 0),
-            Some(q) if bare_values(q) => self.insert_values(&table, &targets, named, s, q)?,
+            Some(q) if bare_values(q) => {
+                let width = q.values_lists.first().map_or(Ok(0), |r| list(r).map(<[Node]>::len))?;
+                let targets = set(width)?;
+                self.insert_values(&changed, &targets, seen.len(), named, s, q)?
+            }
             Some(q) => {
                 let query = self.select(q)?;
                 let types: Vec<u32> = query.visible().map(|t| t.expr.at).collect();
-                check_width(types.len(), &targets, named, &s.cols, types.get(targets.len()).copied())?;
+                check_width(types.len(), seen.len(), named, &s.cols, types.get(seen.len()).copied())?;
+                let targets = set(types.len())?;
                 let columns: Vec<&ColumnDef> = targets.iter().map(|c| &table.def.columns[*c]).collect();
                 let query = coerce::convert_targets(self, query, &mut |b, i, e| {
                     b.assign(e, declared(columns[i]), &columns[i].name)
@@ -190,16 +208,17 @@ impl<'a> Binder<'a> {
                 (query, types.len())
             }
         };
+        let targets = set(width)?;
         let mut columns = Vec::with_capacity(table.def.columns.len());
         let overriding = s.r#override();
         for (i, c) in table.def.columns.iter().enumerate() {
-            let source = targets[..width].iter().position(|t| *t == i);
+            let source = targets.iter().position(|t| *t == i);
             let source = source.filter(|n| c.generated.is_none() || !only_defaults(source_of(s), *n));
             columns.push(match (source, &c.generated) {
                 (Some(_), Some(Generated::Identity { .. }))
                     if overriding == tree::OverridingKind::OverridingUserValue =>
                 {
-                    InsertColumn::Value(default_of(self.catalog, c)?)
+                    InsertColumn::Value(self.default_in(&changed, i)?)
                 }
                 (Some(source), Some(Generated::Identity { always, .. }))
                     if *always && overriding != tree::OverridingKind::OverridingSystemValue =>
@@ -214,7 +233,7 @@ impl<'a> Binder<'a> {
                 }
                 (Some(source), _) => InsertColumn::Source(source),
                 (None, Some(Generated::Stored(_))) => InsertColumn::Value(null(c.ty)),
-                (None, _) => InsertColumn::Value(default_of(self.catalog, c)?),
+                (None, _) => InsertColumn::Value(self.default_in(&changed, i)?),
             });
         }
         let on_conflict = match s.on_conflict_clause.as_deref() {
@@ -225,17 +244,18 @@ impl<'a> Binder<'a> {
             None => Vec::new(),
             Some(r) => {
                 let (targets, _) = self.nested(Clause::Returning, |b| {
-                    let (table, _, items) = b.target_table(&s.relation)?;
+                    let (changed, _, items) = b.target_table(&s.relation, Change::Insert)?;
                     b.level().items = items;
                     if on_conflict.as_ref().is_some_and(|c| c.update.is_some()) {
-                        b.level().hidden = b.excluded(&table)?;
+                        b.level().hidden = b.excluded(&changed)?;
                     }
                     b.returning(r)
                 })?;
                 targets
             }
         };
-        let checks = row_checks(self.catalog, &table, None)?;
+        let mut checks = row_checks(self.catalog, &table, None)?;
+        checks.extend(self.view_row_checks(&changed)?);
         Ok(Insert {
             table: TableRef(table),
             source: query,
@@ -247,16 +267,16 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// The columns that INSERT names, or all; and whether it names them.
-    fn insert_columns(&self, table: &Arc<Table>, cols: &'a [Node]) -> SqlResult<(Vec<usize>, bool)> {
+    /// The columns that INSERT names, or all that it sees; and whether it names them.
+    fn insert_columns(&self, changed: &Changed, cols: &'a [Node]) -> SqlResult<(Vec<usize>, bool)> {
         if cols.is_empty() {
-            return Ok(((0..table.def.columns.len()).collect(), false));
+            return Ok(((0..changed.width()).collect(), false));
         }
         let mut targets = Vec::with_capacity(cols.len());
         for node in cols {
             let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("a column list")) };
             refuse_at(!t.indirection.is_empty(), "assigning to a field or element", t.location)?;
-            let column = target_column(table, &t.name, t.location)?;
+            let column = changed.seen_column(&t.name, t.location)?;
             if targets.contains(&column) {
                 let message = format!("column \"{}\" specified more than once", t.name);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), t.location));
@@ -268,8 +288,9 @@ impl<'a> Binder<'a> {
 
     fn insert_values(
         &mut self,
-        table: &Arc<Table>,
+        changed: &Changed,
         targets: &[usize],
+        most: usize,
         named: bool,
         s: &'a tree::InsertStmt,
         q: &'a tree::SelectStmt,
@@ -287,16 +308,16 @@ impl<'a> Binder<'a> {
                     let message = "VALUES lists must all be the same length";
                     return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
                 }
-                check_width(items.len(), targets, named, cols, items.get(targets.len()).map(node_place))?;
+                check_width(items.len(), most, named, cols, items.get(most).map(node_place))?;
                 let mut exprs = Vec::with_capacity(items.len());
                 for (n, (item, column)) in items.iter().zip(targets).enumerate() {
-                    let c = &table.def.columns[*column];
+                    let c = &changed.table.def.columns[*column];
                     let is_dropped = c.identity().is_some() && overridden && is_default(item);
                     exprs.push(if is_dropped || c.generated.is_some() && only_defaults(Some(q), n) {
                         // It is computed where the row is put together.
                         null(c.ty)
                     } else if is_default(item) {
-                        default_of(b.catalog, c)?
+                        b.default_in(changed, *column)?
                     } else {
                         let e = b.expr(item)?;
                         b.assign(e, declared(c), &c.name)?
@@ -308,7 +329,7 @@ impl<'a> Binder<'a> {
         })?;
         let width = rows.first().map_or(0, Vec::len);
         let columns = targets[..width].iter().map(|c| {
-            let c = &table.def.columns[*c];
+            let c = &changed.table.def.columns[*c];
             (c.name.clone(), c.ty)
         });
         Ok((values_query(rows, columns.collect()), width))
@@ -327,16 +348,19 @@ impl<'a> Binder<'a> {
     pub(super) fn update(&mut self, s: &'a tree::UpdateStmt) -> SqlResult<Statement> {
         let ((mut modify, _), with) = self.with_clause(s.with_clause.as_ref(), |b| {
             b.nested(Clause::UpdateSet, |b| {
-                let (table, from) = b.modified(&s.relation, &s.from_clause)?;
+                let (changed, from) = b.modified(&s.relation, &s.from_clause, Change::Update)?;
                 let filter = b.where_clause(s.where_clause.as_deref())?;
+                let filter = changed.with_filter(filter);
                 let returning = match &s.returning_clause {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),
                 };
-                let (assign, targets) = b.set_list(&table, &s.target_list)?;
+                let (assign, targets) = b.set_list(&changed, &s.target_list)?;
+                let table = changed.table.clone();
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, targets, ..Query::default() };
-                let checks = row_checks(b.catalog, &table, Some(&assign))?;
+                let mut checks = row_checks(b.catalog, &table, Some(&assign))?;
+                checks.extend(b.view_row_checks(&changed)?);
                 Ok(Modify { table: TableRef(table), query, assign, checks, delete: false, returning })
             })
         })?;
@@ -345,13 +369,19 @@ impl<'a> Binder<'a> {
     }
 
     /// What SET assigns to columns of relation 0: the columns, and their values.
-    pub(super) fn set_list(&mut self, table: &Table, list: &'a [Node]) -> SqlResult<(Vec<u16>, Vec<Target>)> {
+    pub(super) fn set_list(
+        &mut self,
+        changed: &Changed,
+        list: &'a [Node],
+    ) -> SqlResult<(Vec<u16>, Vec<Target>)> {
+        let table = &changed.table;
         let (mut assign, mut targets) = (Vec::new(), Vec::<Target>::new());
         // Which of the targets set items of arrays.
         let mut items: Vec<bool> = Vec::new();
         for node in list {
             let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("SET")) };
-            let column = target_column(table, &t.name, t.location)?;
+            let column = changed.seen_column(&t.name, t.location)?;
+            let column = changed.set_column(column, Change::Update)?;
             let def = &table.def.columns[column];
             let earlier = assign.iter().position(|c| *c == column as u16);
             let is_item = !t.indirection.is_empty();
@@ -379,7 +409,7 @@ impl<'a> Binder<'a> {
                 }
                 targets.push(Target { expr, name: t.name.clone(), hidden: false });
             } else {
-                let expr = self.assigned(def, t)?;
+                let expr = self.assigned(changed, column, t)?;
                 targets.push(Target { expr, name: t.name.clone(), hidden: false });
             }
             assign.push(column as u16);
@@ -407,7 +437,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The value of `column = ...` in SET.
-    fn assigned(&mut self, column: &ColumnDef, t: &'a ResTarget) -> SqlResult<Expr> {
+    fn assigned(&mut self, changed: &Changed, place: usize, t: &'a ResTarget) -> SqlResult<Expr> {
         let part = match kind(need(&t.val)?)? {
             Kind::MultiAssignRef(m) => match kind(need(&m.source)?)? {
                 Kind::SubLink(link) => Some((link, m)),
@@ -417,8 +447,9 @@ impl<'a> Binder<'a> {
         };
         let value = if part.is_some() { None } else { Some(self.assigned_value(t)?) };
         if value.is_some_and(is_default) {
-            return default_of(self.catalog, column);
+            return self.default_in(changed, place);
         }
+        let column = &changed.table.def.columns[place];
         if matches!(&column.generated, Some(Generated::Identity { always: true, .. } | Generated::Stored(_)))
         {
             let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
@@ -465,8 +496,10 @@ impl<'a> Binder<'a> {
     pub(super) fn delete(&mut self, s: &'a tree::DeleteStmt) -> SqlResult<Statement> {
         let ((mut modify, _), with) = self.with_clause(s.with_clause.as_ref(), |b| {
             b.nested(Clause::Where, |b| {
-                let (table, from) = b.modified(&s.relation, &s.using_clause)?;
+                let (changed, from) = b.modified(&s.relation, &s.using_clause, Change::Delete)?;
+                let table = changed.table.clone();
                 let filter = b.where_clause(s.where_clause.as_deref())?;
+                let filter = changed.with_filter(filter);
                 let returning = match &s.returning_clause {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),
@@ -486,30 +519,31 @@ impl<'a> Binder<'a> {
         &mut self,
         relation: &'a Option<tree::RangeVar>,
         others: &'a [Node],
-    ) -> SqlResult<(Arc<Table>, Vec<From>)> {
-        let (table, own, items) = self.target_table(relation)?;
+        change: Change,
+    ) -> SqlResult<(Changed, Vec<From>)> {
+        let (changed, own, items) = self.target_table(relation, change)?;
         self.level().own_hidden = items.len();
         self.level().hidden = items;
         let mut from = vec![own];
         from.extend(self.bind_from(others)?);
-        Ok((table, from))
+        Ok((changed, from))
     }
 }
 
 /// A row has neither more values than columns nor, where columns are named, fewer.
 fn check_width(
     width: usize,
-    targets: &[usize],
+    most: usize,
     named: bool,
     cols: &[Node],
     first_too_many: Option<u32>,
 ) -> SqlResult<()> {
-    if width > targets.len() {
+    if width > most {
         let message = "INSERT has more expressions than target columns";
         let here = first_too_many.unwrap_or(u32::MAX);
         return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
     }
-    if named && width < targets.len() {
+    if named && width < most {
         let message = "INSERT has more target columns than expressions";
         let location = match cols.get(width).and_then(|n| n.node.as_ref()) {
             Some(Kind::ResTarget(t)) => t.location,

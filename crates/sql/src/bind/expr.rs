@@ -2,6 +2,7 @@
 
 use super::tree::{at, kind, need, place, refuse_at, string, strings, unexpected, variant};
 use super::types::{bind_type, type_label};
+use super::written::Note;
 use super::{Binder, coerce, constant, name_of};
 use crate::bound::{Expr, ExprKind};
 use crate::parse::tree::{
@@ -156,6 +157,7 @@ impl<'a> Binder<'a> {
             BoolExprType::Undefined => return Err(unexpected("a truth operator")),
         };
         if op == BoolExprType::NotExpr
+            && !self.is_verbatim()
             && let [arg] = e.args.as_slice()
             && let Kind::SubLink(s) = kind(arg)?
             && s.sub_link_type() == SubLinkType::AnySublink
@@ -169,7 +171,9 @@ impl<'a> Binder<'a> {
             let a = self.condition(a, name)?;
             // `a AND (b AND c)` is `a AND b AND c`.
             match (op, a.kind) {
-                (BoolExprType::AndExpr, ExprKind::And(list)) | (BoolExprType::OrExpr, ExprKind::Or(list)) => {
+                (BoolExprType::AndExpr, ExprKind::And(list)) | (BoolExprType::OrExpr, ExprKind::Or(list))
+                    if !self.is_verbatim() =>
+                {
                     args.extend(list)
                 }
                 (_, kind) => args.push(Expr { kind, ..a }),
@@ -213,7 +217,7 @@ impl<'a> Binder<'a> {
             return Err(at(SqlError::new(sqlstate::CANNOT_COERCE, message), place_of));
         }
         let mut e = self.cast(arg, to, true)?;
-        if !matches!(e.kind, ExprKind::Column { .. } | ExprKind::Param(_)) {
+        if !matches!(e.kind, ExprKind::Column { .. } | ExprKind::Param(_)) && !self.has_note(&e) {
             e.at = place(place_of);
         }
         Ok(e)
@@ -224,6 +228,12 @@ impl<'a> Binder<'a> {
         let arg = self.expr(need(&c.arg)?)?;
         let arg = self.settle(arg)?;
         check_collation(name, arg.ty.id, c.location)?;
+        if self.is_verbatim() {
+            let ty = arg.ty;
+            let kind = ExprKind::Cast { arg: Box::new(arg), explicit: true };
+            let cast = Expr { kind, ty, at: u32::MAX };
+            return Ok(self.noted(cast, || Note::Collate(name.to_string())));
+        }
         Ok(arg)
     }
 

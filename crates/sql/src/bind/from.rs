@@ -5,12 +5,15 @@ use super::call::{function_columns, series};
 use super::names::written;
 use super::scope::{Clause, Item, ItemColumns, NOTHING_SEEN};
 use super::tree::{at, const_text, kind, list, need, refuse, refuse_at, strings, unexpected, variant};
+use super::updatable::{Change, Changed};
+use super::written::{Call, WrittenJoin, WrittenRel};
 use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target};
 use crate::catalog;
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
 use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG};
+use ondol_engine::view::{OWN_NAME, is_using};
 use ondol_engine::{Name, Relation};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::sync::Arc;
@@ -47,7 +50,10 @@ impl<'a> Binder<'a> {
                 };
                 let columns = query.columns();
                 let name = s.alias.as_ref().map_or("", |a| &a.aliasname);
-                self.add(Rel::Query(Box::new(query)), columns, name, None, s.alias.as_ref(), -1)
+                let added =
+                    self.add(Rel::Query(Box::new(query)), columns, name, None, s.alias.as_ref(), -1)?;
+                self.write_rel(&added.0, |w| w.lateral = s.lateral);
+                Ok(added)
             }
             Kind::RangeFunction(f) => self.range_function(f),
             Kind::JoinExpr(j) => self.join(j),
@@ -88,7 +94,22 @@ impl<'a> Binder<'a> {
             by_name: !name.is_empty(),
             by_column: true,
         };
-        Ok((From::Rel(index), vec![item]))
+        let from = From::Rel(index);
+        self.write_rel(&from, |w| {
+            w.alias = alias.is_some_and(|a| !a.aliasname.starts_with(OWN_NAME));
+            w.columns = alias.is_some_and(|a| !a.colnames.is_empty());
+        });
+        Ok((from, vec![item]))
+    }
+
+    /// Notes how a relation was written, if that is wanted.
+    fn write_rel(&mut self, from: &From, f: impl FnOnce(&mut WrittenRel)) {
+        if let From::Rel(n) = from
+            && self.is_verbatim()
+        {
+            let written = self.level().written.get_or_insert_default();
+            f(written.rels.entry(*n).or_default())
+        }
     }
 
     fn range_var(&mut self, v: &'a RangeVar) -> SqlResult<(From, Vec<Item>)> {
@@ -102,31 +123,53 @@ impl<'a> Binder<'a> {
             let (number, columns) = (cte.with.number, cte.columns.clone());
             return self.add(Rel::With(number), columns, name, None, alias, v.location);
         }
-        let (rel, columns, own) = self.relation(v)?;
-        self.add(rel, columns, name, own.filter(|_| alias.is_none()), alias, v.location)
+        let ((rel, columns, own), view) = self.relation(v)?;
+        let system = own.clone().filter(|_| matches!(rel, Rel::System(_)));
+        let added = self.add(rel, columns, name, own.filter(|_| alias.is_none()), alias, v.location)?;
+        self.write_rel(&added.0, |w| {
+            w.view = view;
+            w.system = system
+        });
+        // What a view names without an alias goes by its own name for who looks at it.
+        if self.is_view
+            && name.starts_with(OWN_NAME)
+            && let From::Rel(n) = added.0
+        {
+            self.own_named.push((name, n));
+            self.level().rels[usize::from(n)].alias = v.relname.clone();
+        }
+        Ok(added)
     }
 
-    /// A table or a system view, with its columns and its name.
-    fn relation(&mut self, v: &RangeVar) -> SqlResult<Seen> {
+    /// A table or a view, with its columns and its name, and the number of a view.
+    fn relation(&mut self, v: &RangeVar) -> SqlResult<(Seen, Option<u32>)> {
         refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
         if let Some(found) = self.catalog_relation(v)? {
-            return Ok(found);
+            return Ok((found, None));
         }
         let found = self.relation_of(v);
         if let Some(table) = found.as_ref().and_then(|f| f.1.table()) {
             let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-            return Ok((Rel::Table(table.clone()), columns, Some(table.def.full_name())));
+            return Ok(((Rel::Table(table.clone()), columns, Some(table.def.full_name())), None));
+        }
+        if let Some(view) = found.as_ref().and_then(|f| f.1.view()) {
+            let columns = view.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let rel = match self.is_verbatim() {
+                true => Rel::Values(Vec::new()),
+                false => Rel::Query(Box::new(self.view_query(view)?)),
+            };
+            return Ok(((rel, columns, Some(view.full_name())), Some(view.id)));
         }
         if let Some((name, Relation::Sequence(sequence))) = &found {
             let columns =
                 [("last_value", TypeId::INT8), ("log_cnt", TypeId::INT8), ("is_called", TypeId::BOOL)];
             let columns = columns.map(|(n, t)| (n.to_string(), Type::new(t))).to_vec();
             let shown = v.relname.clone();
-            return Ok((Rel::Sequence(sequence.def.id, shown), columns, Some(name.clone())));
+            return Ok(((Rel::Sequence(sequence.def.id, shown), columns, Some(name.clone())), None));
         }
         if let Some((name, columns)) = system_view(v) {
             let columns = columns.iter().map(|(n, t)| (n.to_string(), Type::new(*t))).collect();
-            return Ok((Rel::System(name), columns, Some(Name::new(PG_CATALOG, name))));
+            return Ok(((Rel::System(name), columns, Some(Name::new(PG_CATALOG, name))), None));
         }
         let error = no_relation(v);
         if v.schemaname.is_empty() && self.later_ctes.contains(&v.relname.as_str()) {
@@ -145,11 +188,11 @@ impl<'a> Binder<'a> {
         let Some(r) = self.system_relation(v) else { return Ok(None) };
         let columns = r.columns.iter().map(|c| (c.name.to_string(), Type::new(c.ty))).collect();
         let rel = match catalog::query_of(self.catalog, r)? {
-            Some(query) => {
+            Some(query) if !self.is_verbatim() => {
                 self.count_query()?;
                 Rel::Query(Box::new(query))
             }
-            None => Rel::System(r.key),
+            _ => Rel::System(r.key),
         };
         let schema = if r.schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
         Ok(Some((rel, columns, Some(Name::new(schema, r.name)))))
@@ -178,19 +221,35 @@ impl<'a> Binder<'a> {
         None
     }
 
-    /// The table that a statement changes, as relation 0.
+    /// The table that a statement changes, as relation 0; of a view's columns it is seen what they are.
     pub(super) fn target_table(
         &mut self,
         relation: &'a Option<RangeVar>,
-    ) -> SqlResult<(std::sync::Arc<ondol_engine::Table>, From, Vec<Item>)> {
+        change: Change,
+    ) -> SqlResult<(Changed, From, Vec<Item>)> {
         let v = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
-        let table = self.table(v)?;
+        let changed = self.changed(v, change)?;
+        let table = changed.table.clone();
         let alias = v.alias.as_ref();
+        if let Some(view) = &changed.view {
+            let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
+            let own = alias.is_none().then(|| self.relation_of(v).map(|f| f.0)).flatten();
+            let (from, mut items) = self.add(Rel::Table(table), columns, name, own, None, v.location)?;
+            let mut shown = view.columns.clone();
+            if let Some(alias) = alias {
+                let what = format!("table \"{}\"", alias.aliasname);
+                rename(&mut shown, &what, &strings(&alias.colnames)?, |c| &mut c.0)
+                    .map_err(|e| at(e, v.location))?;
+            }
+            items.iter_mut().for_each(|i| i.columns = ItemColumns::List(shown.clone()));
+            return Ok((changed, from, items));
+        }
         let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
         let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
         let own = alias.is_none().then(|| table.def.full_name());
         let (from, items) = self.add(Rel::Table(table.clone()), columns, name, own, alias, v.location)?;
-        Ok((table, from, items))
+        Ok((changed, from, items))
     }
 
     /// A table by name, for statements that change it.
@@ -204,6 +263,9 @@ impl<'a> Binder<'a> {
             None if matches!(self.relation_of(v), Some((_, Relation::Sequence(_)))) => {
                 let message = format!("cannot change sequence \"{}\"", v.relname);
                 Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message))
+            }
+            None if self.relation_of(v).is_some_and(|f| f.1.view().is_some()) => {
+                Err(at(SqlError::unsupported("this statement on a view"), v.location))
             }
             None if system_view(v).is_some() => {
                 let message = format!("cannot change system view \"{}\"", v.relname);
@@ -321,7 +383,48 @@ impl<'a> Binder<'a> {
             // The alias of a function that gives one column is the column's as well.
             only.0 = label.to_string();
         }
-        self.add(rel, columns, label, None, f.alias.as_ref(), c.location)
+        let written = match self.is_verbatim() {
+            true => self.written_calls(&calls)?,
+            false => Vec::new(),
+        };
+        let added = self.add(rel, columns, label, None, f.alias.as_ref(), c.location)?;
+        self.write_rel(&added.0, |w| {
+            w.lateral = f.lateral || written.iter().flat_map(|c| &c.args).any(uses_own_level);
+            w.rows_from = f.is_rowsfrom;
+            w.ordinality = f.ordinality;
+            w.calls = written;
+        });
+        Ok(added)
+    }
+
+    /// The calls of a function in FROM, as they are written.
+    fn written_calls(&mut self, calls: &[&'a tree::FuncCall]) -> SqlResult<Vec<Call>> {
+        let mut written = Vec::with_capacity(calls.len());
+        for c in calls {
+            let called = self.function_name(&c.funcname, c.location)?;
+            let (registered, args) = match called.registered {
+                true => {
+                    let call = self
+                        .within(Clause::FromFunction, |b| b.registered_call(called, &c.args, c.location))?;
+                    (Some(call.function.id), call.args)
+                }
+                false
+                    if super::set::gives_rows(called.name)
+                        || crate::foreign::FUNCTIONS.contains(&called.name) =>
+                {
+                    (None, self.within(Clause::FromFunction, |b| b.operands(&c.args))?)
+                }
+                false => {
+                    let call = self.within(Clause::FromFunction, |b| b.func_call(c))?;
+                    match call.kind {
+                        ExprKind::Call { args, .. } => (None, args),
+                        _ => (None, self.within(Clause::FromFunction, |b| b.operands(&c.args))?),
+                    }
+                }
+            };
+            written.push(Call { name: called.name.to_string(), registered, args })
+        }
+        Ok(written)
     }
 
     fn foreign_table(&mut self, name: &str, c: &tree::FuncCall) -> SqlResult<Arc<dyn ForeignTable>> {
@@ -400,10 +503,20 @@ impl<'a> Binder<'a> {
             debug_assert!(items.len() >= count);
             (on?, items)
         };
+        let was_using = j.alias.as_ref().is_some_and(|a| self.is_view && is_using(&a.aliasname));
         let items = match &j.alias {
+            // A view's: it stands for none.
+            _ if was_using => items,
             Some(alias) => vec![self.join_alias(alias, &items)?],
             None => items,
         };
+        if self.is_verbatim() {
+            let (first, last) = (rels_of(&left).0, rels_of(&right).1);
+            // NATURAL joins of nothing are joins by no condition.
+            let using = on.is_some() && (was_using || j.is_natural || !j.using_clause.is_empty());
+            let join = WrittenJoin { first, last, turned, using };
+            self.level().written.get_or_insert_default().joins.push(join);
+        }
         let (left, right) = if turned { (right, left) } else { (left, right) };
         Ok((From::Join { kind, left: Box::new(left), right: Box::new(right), on }, items))
     }
@@ -495,6 +608,27 @@ impl<'a> Binder<'a> {
             by_column: true,
         })
     }
+}
+
+/// The first and the last relation of an item of FROM as it is written.
+fn rels_of(from: &From) -> (u16, u16) {
+    match from {
+        From::Rel(n) => (*n, *n),
+        From::Join { left, right, .. } => {
+            let (l, r) = (rels_of(left), rels_of(right));
+            (l.0.min(r.0), l.1.max(r.1))
+        }
+    }
+}
+
+/// Whether an expression uses columns of the query that it stands in the FROM of.
+fn uses_own_level(e: &Expr) -> bool {
+    let mut found = false;
+    crate::bound::walk_expr(e, 0, &mut |e, level| {
+        found |= matches!(e.kind, ExprKind::Column { depth, .. } if depth == level);
+        !found
+    });
+    found
 }
 
 fn the_column(columns: &Columns, name: &str, side: &str) -> SqlResult<Expr> {

@@ -6,9 +6,10 @@
 //! | `expr`, `special`, `call`, `subquery` | expressions |
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
-//! | `dml`, `copy` | statements that change rows |
-//! | `ddl`, `alter`, `check`, `sequence`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
+//! | `dml`, `updatable`, `copy` | statements that change rows |
+//! | `ddl`, `like`, `comment`, `alter`, `check`, `sequence`, `routine`, `user_type`, `enumeration`, `domain`, `view` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
+//! | `written` | what is left for who writes a query down again |
 //! | `names`, `types`, `schema` | what names mean, of types too; schemas
 //! | `tree`, `system`, `accepted` | trees, system views, what is accepted without effect |
 //!
@@ -30,10 +31,12 @@ mod array;
 pub mod system;
 pub mod tree;
 pub mod types;
+pub mod written;
 
 mod call;
 mod check;
 mod coerce;
+mod comment;
 mod conflict;
 mod copy;
 mod cursor;
@@ -45,6 +48,7 @@ mod expr;
 pub mod foreign;
 mod from;
 mod group;
+mod like;
 pub mod names;
 mod order;
 mod routine;
@@ -56,11 +60,15 @@ mod set;
 mod setop;
 mod special;
 mod subquery;
+mod updatable;
 mod user_type;
 mod utility;
+mod view;
 
 pub use dml::next_value_of;
+pub use group::same;
 pub use set::is_made_by;
+pub use view::view_as_written;
 
 use crate::bound::{Bound, Expr, ExprKind, NewSequence, Statement};
 use crate::foreign::Foreign;
@@ -77,6 +85,7 @@ use ondol_types::limits::Limits;
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
 use scope::{Cte, Level};
+use std::cell::RefCell;
 pub use utility::argument;
 
 /// How many queries one statement may hold once its WITH queries are put in where they are used.
@@ -159,6 +168,11 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
             }
         }
     }
+    for view in catalog.views.values() {
+        if let Err(e) = view::bind_view(catalog, view) {
+            broken.push((format!("view \"{}\"", view.name), e))
+        }
+    }
     broken
 }
 
@@ -233,6 +247,17 @@ pub struct Binder<'a> {
     limits: Limits<'a>,
     /// How literals are read.
     styles: Styles,
+    /// What is to be known of how it was written, if that is wanted ([`written`]).
+    notes: Option<RefCell<written::Notes>>,
+    /// The text is a view's, with its slots filled in (view/V1).
+    is_view: bool,
+    /// How many levels of queries are around the view.
+    around: usize,
+    /// The relations of a view's text that have no alias there (view::own_name), each with its number in its
+    /// query.
+    own_named: Vec<(&'a str, u16)>,
+    /// The query whose INTO is obeyed.
+    into_of: Option<&'a crate::parse::tree::SelectStmt>,
 }
 
 impl<'a> Binder<'a> {
@@ -263,6 +288,11 @@ impl<'a> Binder<'a> {
             new_generation_of: None,
             limits: Limits::NONE,
             styles: Styles::USUAL,
+            notes: None,
+            is_view: false,
+            around: 0,
+            own_named: Vec::new(),
+            into_of: None,
         }
     }
 
@@ -312,6 +342,9 @@ impl<'a> Binder<'a> {
     fn statement(&mut self, node: &'a Kind, raw: &'a Raw) -> SqlResult<Statement> {
         match node {
             Kind::SelectStmt(s) => {
+                if let Some(into) = self.select_into(s)? {
+                    return Ok(into);
+                }
                 let mut query = self.select(s)?;
                 coerce::settle_targets(self, &mut query)?;
                 Ok(Statement::Query(query))
@@ -326,6 +359,8 @@ impl<'a> Binder<'a> {
             Kind::TruncateStmt(s) => self.truncate(s),
             Kind::IndexStmt(s) => self.create_index(s),
             Kind::AlterTableStmt(s) => self.alter_table(s),
+            Kind::CommentStmt(s) => self.comment(s),
+            Kind::ViewStmt(s) => self.create_view(s),
             Kind::CreateFunctionStmt(s) => self.create_function(s, raw),
             Kind::RenameStmt(s) => self.rename(s),
             Kind::CreateSeqStmt(s) => self.create_sequence(s),
@@ -371,7 +406,7 @@ impl<'a> Binder<'a> {
     /// One more query; see invariant 5.
     fn count_query(&mut self) -> SqlResult<()> {
         self.queries += 1;
-        if self.queries > MAX_QUERIES || self.levels.len() > MAX_LEVELS {
+        if self.queries > MAX_QUERIES || self.levels.len() + self.around > MAX_LEVELS {
             return Err(too_complex());
         }
         Ok(())

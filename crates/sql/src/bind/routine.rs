@@ -12,8 +12,8 @@ use super::{Binder, accepted, coerce, name_of};
 use crate::bound::{Bound, Dropped, Expr, Statement, Target};
 use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::tree::{
-    self, CreateFunctionStmt, DropStmt, FunctionParameter, FunctionParameterMode, ObjectWithArgs, TypeName,
-    node::Node as Kind,
+    self, CreateFunctionStmt, DropBehavior, DropStmt, FunctionParameter, FunctionParameterMode,
+    ObjectWithArgs, TypeName, node::Node as Kind,
 };
 use crate::parse::{Raw, expression_text, parse};
 use ondol_engine::{Catalog, FunctionDef, Name, Path, Returns};
@@ -352,7 +352,8 @@ impl<'a> Binder<'a> {
                 Err(e) => return Err(e),
             });
         }
-        Ok(Statement::DropFunction { functions, if_exists: s.missing_ok })
+        let cascade = s.behavior() == DropBehavior::DropCascade;
+        Ok(Statement::DropFunction { functions, if_exists: s.missing_ok, cascade })
     }
 
     /// The number of the one function that is meant by its name, with or without its arguments.

@@ -12,7 +12,7 @@ use crate::parse::tree::{
     RoleSpecType, node::Node as Kind,
 };
 use ondol_engine::name::{USER, is_system};
-use ondol_engine::{Name, Relation, TableDef};
+use ondol_engine::{Name, Relation, TableDef, ViewDef};
 use ondol_types::user::{UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
 
@@ -119,13 +119,27 @@ impl<'a> Binder<'a> {
     pub(super) fn set_schema(&mut self, s: &'a AlterObjectSchemaStmt) -> SqlResult<Statement> {
         let to = &s.newschema;
         match s.object_type() {
-            ObjectType::ObjectTable => {
+            ObjectType::ObjectTable | ObjectType::ObjectView => {
                 let relation = s.relation.as_ref().ok_or_else(|| unexpected("SET SCHEMA"))?;
                 refuse_at(!relation.catalogname.is_empty(), "a database name before a schema", -1)?;
-                if let Some(skipped) = self.skipped(relation, s.missing_ok, "ALTER TABLE") {
+                let of_view = s.object_type() == ObjectType::ObjectView;
+                let tag = if of_view { "ALTER VIEW" } else { "ALTER TABLE" };
+                if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
                     return Ok(skipped);
                 }
                 self.relation_name(&s.relation)?;
+                let view = self.relation_of(relation).and_then(|f| f.1.view());
+                if of_view && view.is_none() {
+                    return Err(self.no_view(relation));
+                }
+                if let Some(view) = view {
+                    let schema = self.new_schema(to, view.schema)?;
+                    let def = ViewDef { schema, ..(**view).clone() };
+                    if schema != view.schema {
+                        self.free_place(&def.full_name(), to)?;
+                    }
+                    return Ok(Statement::AlterView { name: view.full_name(), def, tag });
+                }
                 if let Some((index, Relation::Index { .. })) = self.relation_of(relation) {
                     let message = format!("\"{}\" is an index", index.name);
                     return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));

@@ -6,6 +6,7 @@
 
 use super::Binder;
 use super::tree::at;
+use super::written::Written;
 use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry, With};
 use crate::catalog;
 use ondol_engine::Name;
@@ -102,6 +103,8 @@ pub struct Level {
     pub aggregates: Vec<Aggregate>,
     /// Functions that give rows, those whose arguments use none first.
     pub sets: Vec<Sets>,
+    /// How it was written, if that is wanted.
+    pub written: Option<Box<Written>>,
 }
 
 /// Functions that give rows beside each other.
@@ -126,6 +129,7 @@ impl Level {
             clause,
             aggregates: Vec::new(),
             sets: Vec::new(),
+            written: None,
         }
     }
 
@@ -267,7 +271,7 @@ impl<'a> Binder<'a> {
                 return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
             }
         };
-        Ok(Expr { at: super::tree::place(location), ..found })
+        Ok(self.placed(found, super::tree::place(location)))
     }
 
     fn visible_levels(&self) -> impl Iterator<Item = (u16, &Level)> {

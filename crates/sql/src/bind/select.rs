@@ -29,7 +29,11 @@ impl<'a> Binder<'a> {
     }
 
     fn plain_select(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
-        refuse(s.into_clause.is_some(), "SELECT INTO")?;
+        let is_into = self.into_of.is_some_and(|o| std::ptr::eq(o, s));
+        if s.into_clause.is_some() && !is_into {
+            let message = "SELECT ... INTO is not allowed here";
+            return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+        }
         refuse(!s.window_clause.is_empty(), "WINDOW")?;
         refuse(s.group_distinct, "GROUP BY DISTINCT")?;
         let distinct = Self::distinct_clause(&s.distinct_clause);
@@ -83,7 +87,9 @@ impl<'a> Binder<'a> {
                 locks: Vec::new(),
                 with: Vec::new(),
                 is_call: false,
+                written: None,
             };
+            query.written = b.written(query.group_by.len());
             if grouped {
                 // GROUP BY compares typed expressions, so literals are text here.
                 coerce::settle_targets(b, &mut query)?;
@@ -93,6 +99,16 @@ impl<'a> Binder<'a> {
             Ok(query)
         })?;
         Ok(query)
+    }
+
+    /// How the query of this level was written; it has so many groups.
+    fn written(&mut self, groups: usize) -> Option<Box<super::written::Written>> {
+        if !self.is_verbatim() {
+            return None;
+        }
+        let mut written = self.level().written.take().unwrap_or_default();
+        written.groups = groups;
+        Some(written)
     }
 
     pub(super) fn where_clause(&mut self, node: Option<&'a Node>) -> SqlResult<Option<Expr>> {
@@ -115,7 +131,7 @@ impl<'a> Binder<'a> {
                 let columns = self.star(&strings(names)?, c.location)?;
                 let here = super::tree::place(c.location);
                 targets.extend(columns.into_iter().map(|(name, e)| Target {
-                    expr: Expr { at: here, ..e },
+                    expr: self.placed(e, here),
                     name,
                     hidden: false,
                 }));
@@ -300,7 +316,8 @@ impl<'a> Binder<'a> {
                 let message = format!("{name} must specify unqualified relation names");
                 return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), v.location));
             }
-            let Some(i) = query.rels.iter().position(|r| r.alias == v.relname) else {
+            let own = self.own_named.iter().find(|o| o.0 == v.relname).map(|o| usize::from(o.1));
+            let Some(i) = own.or_else(|| query.rels.iter().position(|r| r.alias == v.relname)) else {
                 let message = format!("relation \"{}\" in {name} clause not found in FROM clause", v.relname);
                 return Err(at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), v.location));
             };
@@ -387,6 +404,10 @@ impl<'a> Binder<'a> {
                 SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
                     .detail("It has more than 65,535 WITH queries.")
             })?;
+            if let Some(notes) = self.notes.as_mut().filter(|_| !c.aliascolnames.is_empty()) {
+                let names = columns.iter().map(|c| c.0.clone()).collect();
+                notes.get_mut().with_columns.insert(number, names);
+            }
             let with = With { number, name: c.ctename.clone(), query, uses: 0, materialized };
             self.ctes.push(Cte { with, columns });
         }

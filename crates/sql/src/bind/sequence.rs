@@ -295,6 +295,7 @@ impl<'a> Binder<'a> {
             Some((_, Relation::Table(_))) => "",
             Some((_, Relation::Index { .. })) => "indexes",
             Some((_, Relation::Sequence(_))) => "sequences",
+            Some((_, Relation::View(_))) => "views",
             None => {
                 let message = format!("relation \"{table}\" does not exist");
                 return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, message));

@@ -9,6 +9,7 @@
 
 use super::scope::{Clause, Level, Sets, column};
 use super::tree::{at, place, unexpected};
+use super::written::Note;
 use super::{Binder, array, coerce, constant, group, name_of};
 use crate::bound::{Expr, ExprKind, MAX_RELS, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut};
 use crate::parse::tree::FuncCall;
@@ -183,8 +184,10 @@ impl<'a> Binder<'a> {
     /// A call of a function that gives rows, among the targets.
     pub(super) fn set_call(&mut self, name: &str, args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
         self.sets_are_allowed(location)?;
+        let written = if self.is_verbatim() { args.clone() } else { Vec::new() };
         let (kind, values) = self.made_of(name, args, location)?;
-        self.add_set(name, kind, values, location)
+        let item = self.add_set(name, kind, values, location)?;
+        Ok(self.noted(item, || Note::Rows { name: name.into(), registered: None, args: written }))
     }
 
     /// A registered query that gives rows of one value, among the targets: an array of them.
@@ -195,6 +198,8 @@ impl<'a> Binder<'a> {
         location: i32,
     ) -> SqlResult<Expr> {
         self.sets_are_allowed(location)?;
+        let written = if self.is_verbatim() { args.clone() } else { Vec::new() };
+        let number = function.id;
         for e in &mut args {
             // They stand in a query within another now.
             walk_expr_mut(e, 0, &mut |e, level| {
@@ -224,7 +229,8 @@ impl<'a> Binder<'a> {
             let feature = "a function that gives rows of arrays outside of FROM";
             return Err(at(SqlError::unsupported(feature), location));
         }
-        self.add_set(&label, kind, vec![array], location)
+        let item = self.add_set(&label, kind, vec![array], location)?;
+        Ok(self.noted(item, || Note::Rows { name: label, registered: Some(number), args: written }))
     }
 
     /// [`EXPAND`] among the targets: each item of an array with its place, as a row.

@@ -3,6 +3,7 @@
 
 use super::expr::{negate, truth};
 use super::tree::{at, at_expr, kind, list, need, place, unexpected};
+use super::written::Note;
 use super::{Binder, coerce};
 use crate::bound::{Expr, ExprKind};
 use crate::parse::tree::{self, Node, RowExpr, SqlValueFunctionOp as Op, node::Node as Kind};
@@ -40,6 +41,14 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn value_function(&mut self, f: &tree::SqlValueFunction) -> SqlResult<Expr> {
+        let value = self.value_of_function(f)?;
+        Ok(self.noted(value, || {
+            let name = value_function_name(f.op()).unwrap_or_default().to_uppercase();
+            Note::Value(if f.typmod < 0 { name } else { format!("{name}({})", f.typmod) })
+        }))
+    }
+
+    fn value_of_function(&mut self, f: &tree::SqlValueFunction) -> SqlResult<Expr> {
         let here = place(f.location);
         let name = value_function_name(f.op()).ok_or_else(|| unexpected("a value function"))?;
         let function = match f.op() {
@@ -106,7 +115,11 @@ impl<'a> Binder<'a> {
             _ => Some(Box::new(otherwise)),
         };
         let whens = conditions.into_iter().zip(results).collect();
-        Ok(Expr { kind: ExprKind::Case { whens, otherwise }, ty, at: place(c.location) })
+        let case = Expr { kind: ExprKind::Case { whens, otherwise }, ty, at: place(c.location) };
+        Ok(match subject {
+            Some(subject) => self.noted(case, || Note::Case(Box::new(subject))),
+            None => case,
+        })
     }
 
     /// As PostgreSQL does, the operand is bound once for each comparison.
@@ -292,7 +305,21 @@ impl<'a> Binder<'a> {
                     _ => truth(ExprKind::Or(tests), location),
                 })
             }
-            "<" | "<=" | ">" | ">=" => self.row_order(op, &left.args, &right.args, location),
+            "<" | "<=" | ">" | ">=" => {
+                let ordered = self.row_order(op, &left.args, &right.args, location)?;
+                if !self.is_verbatim() || left.args.len() < 2 {
+                    return Ok(ordered);
+                }
+                let (mut l, mut r) = (Vec::new(), Vec::new());
+                for (a, b) in left.args.iter().zip(&right.args) {
+                    if let ExprKind::Call { args, .. } = self.compare(op, a, b, location)?.kind {
+                        let mut args = args.into_iter();
+                        l.extend(args.next());
+                        r.extend(args.next());
+                    }
+                }
+                Ok(self.noted(ordered, || Note::Rowwise { operator: op.into(), left: l, right: r }))
+            }
             _ => {
                 let message = format!("could not determine interpretation of row comparison operator {op}");
                 Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location))

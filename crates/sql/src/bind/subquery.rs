@@ -105,6 +105,7 @@ impl<'a> Binder<'a> {
         let query = coerce::convert_targets(self, query, &mut |b, i, e| b.operand_of(e, right_types[i]))?;
         let kind = ExprKind::Quantified { left: cast_left, query: Box::new(query), ops, all };
         let e = truth(kind, s.location);
+        let e = self.noted(e, || super::written::Note::Quantified(name.to_string()));
         Ok(if negated { negate(e, s.location) } else { e })
     }
 

@@ -35,8 +35,9 @@ impl<'a> Binder<'a> {
     /// Whether a new type can have the name.
     pub(super) fn free_type_name(&self, place: &Name) -> SqlResult<()> {
         let name = &place.name;
-        let taken =
-            super::types::user_type(self.catalog, place).is_some() || self.catalog.table(place).is_some();
+        let taken = super::types::user_type(self.catalog, place).is_some()
+            || self.catalog.table(place).is_some()
+            || self.catalog.view(place).is_some();
         if taken {
             let message = format!("type \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));

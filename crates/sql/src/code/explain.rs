@@ -77,7 +77,9 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
         ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].name.clone(),
-        Insert { table, .. } | Violated { table, .. } => p.tables[table.0 as usize].def.name.clone(),
+        Insert { table, .. } | Violated { table, .. } | OutOfView { table, .. } => {
+            p.tables[table.0 as usize].def.name.clone()
+        }
         InsertNew { table, arbiters, .. } => proposed(p, &p.tables[table.0 as usize], arbiters),
         InsertOrLock { cursor, arbiters, .. } => proposed(p, p.table_of(cursor.0), arbiters),
         Update { cursor, columns, .. } | PointUpdate { cursor, columns, .. } => {

@@ -293,6 +293,8 @@ opcodes! {
 
     /// Fails: a check of the table, by its number, is false of the new row of the values.
     91 Violated { table: Tab, values: Span, check: Col };
+    /// Fails: the new row of the values is not one that the view of the name shows.
+    92 OutOfView { table: Tab, values: Span, view: Reg };
 
     /// Empties the hash table.
     96 HashClear { hash: Hash };

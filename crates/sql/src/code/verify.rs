@@ -186,6 +186,9 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             column(check.0, def.checks.len())?;
             width("row", values.count as usize, def.columns.len())
         }
+        Op::OutOfView { table, values, .. } => {
+            width("row", values.count as usize, p.tables[table.0 as usize].def.columns.len())
+        }
         Op::Emit { row } => width("row", row.count as usize, p.columns.len()),
         Op::EmitRow { cursor } => width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len()),
         Op::HashPut { hash, row } | Op::HashPutNew { hash, row, .. } => {

@@ -445,6 +445,11 @@ pub(super) fn exec(
             let check = usize::from(check.0);
             return Err(with_values(row!(values), &f.memory, |v| connection.violates(table, check, v)));
         }
+        Op::OutOfView { table, values, view } => {
+            let table = &program.tables[table.0 as usize];
+            let name = super::datum::text(reg!(view).bytes(&f.memory)).to_string();
+            return Err(with_values(row!(values), &f.memory, |v| connection.out_of_view(table, &name, v)));
+        }
         Op::HashClear { hash } => f.hashes[hash.0 as usize].clear(),
         Op::HashPut { hash, row: span } => {
             f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut f.allow)?

@@ -12,7 +12,7 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, internal};
-use crate::bound::{COMPUTED, computed_first};
+use crate::bound::{COMPUTED, RowCheck, computed_first};
 use crate::code::program::CursorDef;
 use crate::plan::logical::{ConflictUpdate, Expr, NewColumn, OnConflict};
 use crate::plan::physical::{Access, KeyValue, Operator, Root};
@@ -187,18 +187,29 @@ impl<'a> Gen<'a> {
         for (number, condition) in checks {
             let to = self.label();
             let a = self.expr(condition)?;
-            self.op(Op::IfFalse { a: Reg(a), to });
-            failed.push((*number, to));
+            match *number {
+                RowCheck::OF_VIEW => self.op(Op::IfNotNull { a: Reg(a), to }),
+                _ => self.op(Op::IfFalse { a: Reg(a), to }),
+            }
+            failed.push((*number, condition, to));
         }
         self.jump(passed);
         let first = self.registers(width);
         let values = Span::new(first, width);
-        for (number, to) in failed {
+        for (number, condition, to) in failed {
             self.here(to);
+            // The same name as before.
+            let view = match number {
+                RowCheck::OF_VIEW => Some(self.expr(condition)?),
+                _ => None,
+            };
             for n in 0..width as u16 {
                 self.column(rel, n, first + n)?;
             }
-            self.op(Op::Violated { table, values, check: Col(number) });
+            self.op(match view {
+                Some(view) => Op::OutOfView { table, values, view: Reg(view) },
+                None => Op::Violated { table, values, check: Col(number) },
+            });
         }
         self.here(passed);
         Ok(())

@@ -1,0 +1,108 @@
+//! Comments on what the dictionary has. No statement means anything else for them.
+use crate::catalog::{Catalog, TableDef};
+use crate::rebuild::Origin;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What kind of thing a comment is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CommentKind {
+    /// A table, a view or an index.
+    Relation,
+    /// A column of a table or a view, by its name.
+    Column,
+    /// A constraint of a table, by its name.
+    Constraint,
+    Function,
+    Type,
+    /// A constraint of a domain, by its name.
+    TypeConstraint,
+}
+
+impl CommentKind {
+    pub const ALL: [CommentKind; 6] = [
+        CommentKind::Relation,
+        CommentKind::Column,
+        CommentKind::Constraint,
+        CommentKind::Function,
+        CommentKind::Type,
+        CommentKind::TypeConstraint,
+    ];
+    /// How the dictionary names it.
+    pub fn code(self) -> &'static str {
+        match self {
+            CommentKind::Relation => "relation",
+            CommentKind::Column => "column",
+            CommentKind::Constraint => "constraint",
+            CommentKind::Function => "function",
+            CommentKind::Type => "type",
+            CommentKind::TypeConstraint => "type constraint",
+        }
+    }
+}
+
+/// What a comment is on: the number of the object that it belongs to, and the name of a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Commented {
+    pub id: u32,
+    pub kind: CommentKind,
+    pub part: String,
+}
+
+impl Commented {
+    pub fn whole(kind: CommentKind, id: u32) -> Commented {
+        Commented { id, kind, part: String::new() }
+    }
+    pub fn part(kind: CommentKind, id: u32, part: &str) -> Commented {
+        Commented { id, kind, part: part.to_string() }
+    }
+}
+
+/// The comments of a dictionary.
+pub type Comments = BTreeMap<Commented, Arc<str>>;
+
+impl Catalog {
+    pub fn comment(&self, on: &Commented) -> Option<&str> {
+        self.comments.get(on).map(|t| &**t)
+    }
+    /// The comments on an object and its parts.
+    pub fn comments_on(&self, id: u32) -> Vec<(Commented, Arc<str>)> {
+        let of_it = self.comments.iter().filter(|(c, _)| c.id == id);
+        of_it.map(|(c, t)| (c.clone(), t.clone())).collect()
+    }
+}
+
+/// What the comments on a table and its parts are on once it is `now`.
+pub(crate) fn followed(
+    comments: Vec<(Commented, Arc<str>)>,
+    was: &TableDef,
+    now: &TableDef,
+    origins: &[Origin],
+) -> Vec<(Commented, Arc<str>)> {
+    let column = |name: &str| {
+        let place = was.column(name)?;
+        let is_it = |o: &Origin| matches!(o, Origin::Column(n) | Origin::Converted(n, _) if *n == place);
+        now.columns.get(origins.iter().position(is_it)?).map(|c| c.name.clone())
+    };
+    let constraint = |name: &str| {
+        if let Some(i) = was.indexes.iter().find(|i| i.constraint && i.name == name) {
+            return now.indexes.iter().find(|n| n.id == i.id).map(|n| n.name.clone());
+        }
+        if now.checks.iter().any(|c| c.name == name) {
+            return Some(name.to_string());
+        }
+        // It has another name if one that was not there says the same.
+        let old = was.checks.iter().find(|c| c.name == name)?;
+        let is_new = |c: &&crate::catalog::CheckDef| !was.checks.iter().any(|o| o.name == c.name);
+        now.checks.iter().filter(is_new).find(|c| c.text == old.text).map(|c| c.name.clone())
+    };
+    let follow = |(on, text): (Commented, Arc<str>)| {
+        let part = match on.kind {
+            CommentKind::Column => column(&on.part)?,
+            CommentKind::Constraint => constraint(&on.part)?,
+            _ => on.part.clone(),
+        };
+        Some((Commented { part, ..on }, text))
+    };
+    comments.into_iter().filter_map(follow).collect()
+}

@@ -1,0 +1,165 @@
+//! Queries and expressions, written down: from what the binder makes of a text ([`crate::bind::written`]) to
+//! a text again.
+//!
+//! ```text
+//! what a user wrote -> bound as written -> in numbers: stored (view/V1)
+//! what is stored, in today's names -> bound as written -> as PostgreSQL 15 shows it
+//! ```
+//! - **W1** Bound, the outcome means what the query meant. A test binds what is written and writes it again:
+//!   nothing changes any more.
+//! - **W2** In numbers, whatever can be renamed stands by its slot, and relations without an alias have one
+//!   that no user's name can be. What is shown has the names of the catalog that it was bound to.
+//! - **W3** What is shown is PostgreSQL's `pg_get_viewdef`: casts, parentheses, names and blanks are its own.
+//!   `pretty` leaves out the parentheses that nothing needs.
+//!
+//! | file | of what |
+//! | --- | --- |
+//! | `query` | queries: clauses, joins, set operations |
+//! | `expr` | expressions, and the parentheses around them |
+//! | `name` | what relations and columns are called |
+//!
+//! Source: PostgreSQL 15's answers.
+
+mod expr;
+mod name;
+mod query;
+
+use crate::bind::written::{Notes, Verbatim};
+use crate::bound::Query;
+use ondol_engine::{Catalog, Path, ViewDef};
+use ondol_types::SqlResult;
+use std::collections::BTreeSet;
+
+/// How a text is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// In numbers (W2).
+    Stored,
+    Shown {
+        pretty: bool,
+    },
+}
+
+/// Blanks that PostgreSQL indents clauses by.
+const STANDARD: i32 = 8;
+const JOIN: i32 = 4;
+const ITEM: i32 = 4;
+/// From here on it indents by less.
+const FAR: i32 = 40;
+
+/// Writes one text.
+struct Scribe<'q> {
+    out: String,
+    notes: &'q Notes,
+    catalog: &'q Catalog,
+    style: Style,
+    indent: i32,
+    /// The queries around what is written, innermost last.
+    scopes: Vec<Scope<'q>>,
+    /// The names that relations of the queries around have: those of no other query within.
+    used: Vec<BTreeSet<String>>,
+    /// How many relations have a name of their own (view::own_name).
+    own_names: usize,
+    /// The WITH queries so far, by their numbers.
+    with: Vec<(u16, &'q str)>,
+    /// By which path what is shown is to be read.
+    path: &'q Path,
+    /// Columns of the only relation there is are written without its name.
+    bare: bool,
+}
+
+/// A query being written.
+#[derive(Clone)]
+struct Scope<'q> {
+    /// `None`: a level of its own around something else.
+    query: Option<&'q Query>,
+    /// What each relation is called.
+    names: Vec<String>,
+}
+
+impl<'q> Scribe<'q> {
+    fn new(notes: &'q Notes, catalog: &'q Catalog, style: Style) -> Scribe<'q> {
+        Scribe {
+            out: String::new(),
+            notes,
+            catalog,
+            style,
+            indent: 0,
+            scopes: Vec::new(),
+            used: Vec::new(),
+            own_names: 0,
+            with: Vec::new(),
+            path: Path::public(),
+            bare: false,
+        }
+    }
+
+    fn is_stored(&self) -> bool {
+        self.style == Style::Stored
+    }
+
+    /// Whether parentheses that nothing needs are left out.
+    fn is_pretty(&self) -> bool {
+        self.style == Style::Shown { pretty: true }
+    }
+
+    fn put(&mut self, text: &str) {
+        self.out.push_str(text)
+    }
+
+    /// A keyword on a line of its own: indented by `more` from where the level is once it was moved by
+    /// `before`.
+    fn line(&mut self, word: &str, before: i32, after: i32, more: i32) {
+        let kept = self.out.trim_end_matches(' ').len();
+        self.out.truncate(kept);
+        if self.is_stored() {
+            let word = word.trim_start();
+            if !self.out.is_empty() && !self.out.ends_with('(') {
+                self.out.push(' ')
+            }
+            self.out.push_str(word);
+            return;
+        }
+        self.indent += before;
+        self.out.push('\n');
+        let mut blanks = self.indent.max(0);
+        if blanks >= FAR {
+            blanks = (FAR + (blanks - FAR) / (STANDARD / 2)) % FAR
+        }
+        self.out.extend(std::iter::repeat_n(' ', (blanks + more).max(0) as usize));
+        self.out.push_str(word);
+        self.indent = (self.indent + after).max(0)
+    }
+
+    /// The text that `f` writes, apart.
+    fn apart(&mut self, f: impl FnOnce(&mut Self)) -> String {
+        let before = std::mem::take(&mut self.out);
+        f(self);
+        std::mem::replace(&mut self.out, before)
+    }
+}
+
+/// A query, its columns under these names if they are given.
+pub fn query(of: &Verbatim, names: Option<&[String]>, catalog: &Catalog, style: Style) -> String {
+    let mut w = Scribe::new(&of.notes, catalog, style);
+    w.query(&of.query, names, true);
+    w.out.trim_end().to_string()
+}
+
+/// A view's query as PostgreSQL's `pg_get_viewdef` shows it, to be read by the path.
+pub fn view(view: &ViewDef, catalog: &Catalog, path: &Path, pretty: bool) -> SqlResult<String> {
+    let verbatim = crate::bind::view_as_written(catalog, view)?;
+    let names: Vec<String> = view.columns.iter().map(|c| c.name.clone()).collect();
+    let mut w = Scribe::new(&verbatim.notes, catalog, Style::Shown { pretty });
+    w.path = path;
+    w.query(&verbatim.query, Some(&names), true);
+    w.put(";");
+    Ok(w.out)
+}
+
+/// A view's query in numbers, written anew: the same as before as long as it means what it meant.
+pub fn view_in_numbers(view: &ViewDef, catalog: &Catalog) -> SqlResult<String> {
+    let verbatim = crate::bind::view_as_written(catalog, view)?;
+    let names: Vec<String> = view.columns.iter().map(|c| c.name.clone()).collect();
+    Ok(query(&verbatim, Some(&names), catalog, Style::Stored))
+}
