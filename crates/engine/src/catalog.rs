@@ -1,6 +1,6 @@
 //! The dictionary as statements see it: an immutable snapshot, shared by reference.
 use crate::comment::Comments;
-use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef};
+use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef, TEMPORARY};
 use crate::sequence::Sequence;
 use crate::table::Table;
 use crate::view::{self, ViewDef};
@@ -282,8 +282,12 @@ pub struct Catalog {
 impl Default for Catalog {
     /// With the schemas that are there from the beginning.
     fn default() -> Catalog {
-        let own =
-            [("information_schema", INFORMATION_SCHEMA), ("pg_catalog", PG_CATALOG), ("public", PUBLIC)];
+        let own = [
+            ("information_schema", INFORMATION_SCHEMA),
+            ("pg_catalog", PG_CATALOG),
+            ("pg_temp", TEMPORARY),
+            ("public", PUBLIC),
+        ];
         let schemas = own.map(|(name, number)| (name.to_string(), SchemaDef { number }));
         Catalog {
             version: 0,

@@ -83,8 +83,10 @@ pub struct Connection {
     held: u64,
     /// When the writing statement that is a transaction of its own first asked for the time; 0: not yet.
     time_us: std::cell::Cell<i64>,
-    /// Definitions changed by the open transaction, if any are.
+    /// Definitions changed by the open transaction, over the session's own tables, if there are any of these.
     pub(crate) draft: Option<Arc<Draft>>,
+    /// The session's own tables as they were committed (temporary/E1).
+    pub(crate) temporary: Option<Arc<Draft>>,
     /// The dictionary with the draft over it, as it was last looked at.
     pub(crate) view: RefCell<Option<View>>,
     /// What the open transaction has claimed, in order.
@@ -107,7 +109,7 @@ pub struct Connection {
     pub(crate) marked: Vec<Arc<Table>>,
     /// The table that everyone has with an index that we build.
     pub(crate) registered: Option<Arc<Table>>,
-    /// Something was claimed.
+    /// Something was claimed, or changed of definitions.
     pub(crate) defining: bool,
     /// What foreign keys have to say of what was changed.
     keys: foreign::Keys,
@@ -133,6 +135,7 @@ impl Connection {
             held: 0,
             time_us: Default::default(),
             draft: None,
+            temporary: None,
             view: RefCell::default(),
             claims: vec![],
             advice: vec![],
@@ -182,7 +185,7 @@ impl Connection {
             }
         }
     }
-    /// Whether the current transaction has changed definitions.
+    /// Whether the current transaction has changed definitions, or the session has tables of its own.
     pub fn has_own_catalog(&self) -> bool {
         self.draft.is_some()
     }
@@ -246,6 +249,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.rollback();
-        self.let_go_of_all_advisory()
+        self.let_go_of_all_advisory();
+        self.forget_temporary()
     }
 }

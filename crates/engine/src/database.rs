@@ -8,8 +8,9 @@ use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::fill::{self, fill};
 use crate::memory::{Memory, MemoryKind, MemoryPart};
-use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC};
+use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, TEMPORARY};
 use crate::table::Table;
+use crate::temporary;
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
 use ondol_base::{clock, thread};
@@ -143,6 +144,8 @@ pub struct Database {
     version: AtomicU64,
     versions: AtomicU64,
     pub(crate) objects: Counter,
+    /// The next number of a temporary object (temporary/E2).
+    temporary: AtomicU64,
     pub(crate) definers: Arc<Definers>,
     pub(crate) advisory: Arc<Advisory>,
     /// Held by who changes the catalog.
@@ -347,6 +350,7 @@ impl Database {
             version: AtomicU64::new(1),
             versions: AtomicU64::new(1),
             objects,
+            temporary: AtomicU64::new(temporary::FIRST.into()),
             definers: Arc::default(),
             advisory: Arc::default(),
             publishing: Mutex::default(),
@@ -396,6 +400,13 @@ impl Database {
                 SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "there are no more numbers for objects")
             }
         })
+    }
+    /// A number for something new in a schema.
+    pub(crate) fn next_object_in(&self, schema: u32) -> SqlResult<u32> {
+        match schema {
+            TEMPORARY => Ok(self.temporary.fetch_add(1, Ordering::Relaxed) as u32),
+            _ => self.next_object(),
+        }
     }
     /// A number for a new schema: none of those that are there from the beginning.
     pub(crate) fn next_schema(&self) -> SqlResult<u32> {
@@ -513,7 +524,7 @@ impl Drop for Database {
 
 /// Whether it is the number of a schema that is there from the beginning.
 fn is_given(schema: u32) -> bool {
-    matches!(schema, PG_CATALOG | INFORMATION_SCHEMA | PUBLIC)
+    matches!(schema, PG_CATALOG | INFORMATION_SCHEMA | TEMPORARY | PUBLIC)
 }
 
 /// A table by name, or PostgreSQL's error.

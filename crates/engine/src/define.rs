@@ -7,7 +7,7 @@ use crate::database::find;
 use crate::definers::{Claim, Thing, claims};
 use crate::dictionary as d;
 use crate::fill::{From, fill};
-use crate::name::Name;
+use crate::name::{Name, TEMPORARY};
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use crate::view::Slot;
@@ -95,10 +95,13 @@ impl Connection {
         let registered = self.registered.take();
         if committed {
             if let Some(draft) = draft {
-                self.db.publish(|c| match view {
-                    Some(view) if mutated("draft_published_whole") => *c = (*view.catalog).clone(),
-                    _ => draft.put_into(c),
-                })
+                self.temporary = draft.temporary().map(Arc::new);
+                if draft.concerns_others() {
+                    self.db.publish(|c| match view {
+                        Some(view) if mutated("draft_published_whole") => *c = (*view.catalog).clone(),
+                        _ => draft.publish_into(c),
+                    })
+                }
             }
         } else if let Some(table) = registered {
             self.withdraw(&table)
@@ -111,6 +114,7 @@ impl Connection {
         }
         self.end_counters(committed);
         self.let_go_of_counters(0);
+        self.draft = self.temporary.clone();
         self.unmark(0);
         self.let_go_of_claims(0);
         self.defining = false;
@@ -257,7 +261,7 @@ impl Connection {
             let mut columns = columns.clone();
             // As the dictionary will tell of it (dictionary/D5).
             columns.iter_mut().for_each(|c| c.packed = c.is_packed());
-            let (id, schema, name_of) = (me.db.next_object()?, name.schema, name.name.clone());
+            let (id, schema, name_of) = (me.db.next_object_in(name.schema)?, name.schema, name.name.clone());
             let (indexes, checks, foreign) = (vec![], checks.clone(), vec![]);
             let def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign };
             let size = Table::layout_of(&def).row_size;
@@ -270,7 +274,7 @@ impl Connection {
                     ),
                 ));
             }
-            let heaps = me.db.next_object()?;
+            let heaps = me.db.next_object_in(schema)?;
             me.made.push(heaps);
             let db = me.db.clone();
             d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
@@ -326,7 +330,7 @@ impl Connection {
                 let old = find(&me.catalog(), name)?.clone();
                 me.mark_table(&old, "TRUNCATE")?;
                 let db = me.db.clone();
-                let heaps = db.next_object()?;
+                let heaps = db.next_object_in(name.schema)?;
                 me.made.push(heaps);
                 numbers.push(heaps);
                 me.dropped.push(old.heaps);
@@ -393,7 +397,7 @@ impl Connection {
                     format!("multiple primary keys for table \"{}\" are not allowed", table.name),
                 ));
             }
-            let online = !primary && !me.in_transaction();
+            let online = !primary && !me.in_transaction() && table.schema != TEMPORARY;
             if !online {
                 let what = if constraint { "ALTER TABLE" } else { "CREATE INDEX" };
                 me.mark_table(&old, what)?
@@ -408,7 +412,7 @@ impl Connection {
             };
             let db = me.db.clone();
             let def = IndexDef {
-                id: db.next_object()?,
+                id: db.next_object_in(table.schema)?,
                 name: name.to_string(),
                 kind,
                 unique,

@@ -33,7 +33,7 @@
 //! Claims are the sessions', not the database's: a crash forgets them, with the transactions that had them.
 use crate::catalog::Catalog;
 use crate::connection::Connection;
-use crate::name::Name;
+use crate::name::{Name, TEMPORARY};
 use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
 use ondol_kernel::wait::SessionId;
@@ -57,6 +57,17 @@ pub enum Thing {
     SchemaName(String),
     /// That the schema of that number stays, under its name.
     Schema(u32),
+}
+
+impl Thing {
+    /// Whether nobody else can want it (temporary/E3).
+    fn is_temporary(&self) -> bool {
+        match self {
+            Thing::Name(name) | Thing::Stay(name) => name.schema == TEMPORARY,
+            Thing::Schema(schema) => *schema == TEMPORARY,
+            Thing::Function(..) | Thing::SchemaName(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for Thing {
@@ -200,6 +211,9 @@ impl Connection {
 
     /// Whether the claim was not had before.
     fn take_claim(&mut self, claim: Claim) -> SqlResult<bool> {
+        if claim.thing.is_temporary() {
+            return Ok(false);
+        }
         if !claim.alone && mutated("claims_not_shared") {
             return Ok(false);
         }

@@ -31,6 +31,7 @@ use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
 use crate::row;
 use crate::sequence::{Bounds, Sequence, SequenceDef, SequenceOptions, begin};
 use crate::table::{Table, TableIndex};
+use crate::temporary;
 use crate::view::{ViewCheck, ViewDef};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
@@ -757,6 +758,9 @@ pub fn remove_type(session: &mut Session, d: &Dictionary, number: u32) -> SqlRes
 }
 
 pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u32) -> SqlResult<()> {
+    if temporary::is_temporary(def.id) {
+        return Ok(());
+    }
     let id = Value::Int4(def.id as i32);
     add(session, &d.tables, &[id.clone(), Value::Text(def.name.clone()), Value::Int4(heaps as i32)])?;
     add_place(session, d, def.id, def.schema, USUAL_PATH)?;
@@ -855,6 +859,9 @@ pub fn remove_view(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<
 }
 
 pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    if temporary::is_temporary(id) {
+        return Ok(());
+    }
     remove(session, &d.tables, 0, id)?;
     remove(session, &d.places, 0, id)?;
     remove(session, &d.columns, 0, id)?;
@@ -866,6 +873,9 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
 }
 
 pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef) -> SqlResult<()> {
+    if temporary::is_temporary(table) {
+        return Ok(());
+    }
     let columns: Vec<String> = i
         .columns
         .iter()
@@ -890,6 +900,9 @@ pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef
 }
 
 pub fn remove_index(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    if temporary::is_temporary(id) {
+        return Ok(());
+    }
     remove(session, &d.indexes, 0, id)
 }
 

@@ -24,9 +24,10 @@
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::comment::Commented;
 use crate::connection::Connection;
-use crate::name::{Name, SchemaDef};
+use crate::name::{Name, SchemaDef, TEMPORARY};
 use crate::sequence::Sequence;
 use crate::table::Table;
+use crate::temporary::OnCommit;
 use crate::view::ViewDef;
 use ondol_base::sim::mutated;
 use ondol_types::TypeId;
@@ -42,9 +43,37 @@ pub(crate) struct Draft {
     types: BTreeMap<Name, Option<TypeId>>,
     views: BTreeMap<u32, Option<Arc<ViewDef>>>,
     comments: BTreeMap<Commented, Option<Arc<str>>>,
+    /// What is done to temporary tables when a transaction commits, by their numbers (temporary/E4).
+    pub on_commit: BTreeMap<u32, OnCommit>,
 }
 
 impl Draft {
+    /// What is the session's own, without what was removed of it; `None`: nothing (temporary/E1).
+    pub fn temporary(&self) -> Option<Draft> {
+        let own = self.relations.iter().filter(|(name, r)| name.schema == TEMPORARY && r.is_some());
+        let relations: BTreeMap<_, _> = own.map(|(n, r)| (n.clone(), r.clone())).collect();
+        let is_there = |id: &u32| self.temporary_tables().any(|t| t.def.id == *id);
+        let on_commit = self.on_commit.iter().filter(|(id, _)| is_there(id)).map(|(i, a)| (*i, *a)).collect();
+        (!relations.is_empty()).then(|| Draft { relations, on_commit, ..Draft::default() })
+    }
+    /// Whether it changes what others see.
+    pub fn concerns_others(&self) -> bool {
+        !self.schemas.is_empty()
+            || !self.functions.is_empty()
+            || !self.types.is_empty()
+            || self.relations.keys().any(|name| name.schema != TEMPORARY)
+    }
+    /// The session's own tables.
+    pub fn temporary_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let own = self.relations.iter().filter(|(name, _)| name.schema == TEMPORARY);
+        own.filter_map(|(_, r)| r.as_ref()?.table())
+    }
+    /// Puts what is not the session's own there.
+    pub fn publish_into(&self, catalog: &mut Catalog) {
+        let mut others = self.clone();
+        others.relations.retain(|name, _| name.schema != TEMPORARY);
+        others.put_into(catalog)
+    }
     pub fn schema(&mut self, name: &str, schema: Option<SchemaDef>) {
         self.schemas.insert(name.to_string(), schema);
     }
@@ -105,6 +134,7 @@ pub(crate) struct View {
 impl Connection {
     /// The draft, to be changed.
     pub(crate) fn draft(&mut self) -> &mut Draft {
+        self.defining = true;
         *self.view.get_mut() = None;
         Arc::make_mut(self.draft.get_or_insert_default())
     }

@@ -33,6 +33,7 @@ pub mod sequence;
 pub mod simulate;
 pub mod table;
 pub mod table_lock;
+pub mod temporary;
 pub mod view;
 
 pub use catalog::{
@@ -61,4 +62,5 @@ pub use rebuild::{Convert, Origin};
 pub use row::RowBatch;
 pub use sequence::{Bounds, Sequence, SequenceDef, SequenceOptions};
 pub use table::{IndexScan, KeySpec, Table, TableIndex};
+pub use temporary::OnCommit;
 pub use view::{ViewCheck, ViewDef};

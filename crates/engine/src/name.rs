@@ -4,7 +4,8 @@
 //!   nothing in it is touched. Relations (tables, indexes) have one space of names in each schema, types have
 //!   another, and a table's rows have a type of its name; functions are told apart by their arguments, too.
 //! - **A2** An index is in the schema of its table.
-//! - **A3** `pg_catalog`, in which all is that is built in, is looked through first unless a path says where.
+//! - **A3** `pg_catalog`, in which all is that is built in, is looked through first unless a path says where,
+//!   and `pg_temp`, with the session's own tables (temporary/E1), before that.
 //! - **A4** A path is made for one dictionary: what it lists and is not there is passed over. What is made
 //!   without a schema goes to the first that is listed and there.
 //! - **A5** Texts that the dictionary keeps (defaults, checks, domains' conditions) are looked up by
@@ -12,7 +13,7 @@
 //!   query is looked up by the path that it was made with.
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::table::Table;
-pub use ondol_types::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC};
+pub use ondol_types::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, TEMPORARY};
 use ondol_types::{Type, TypeId, name};
 use std::sync::{Arc, LazyLock};
 
@@ -70,7 +71,7 @@ impl SchemaDef {
 
 /// Whether the number is that of one of PostgreSQL's own schemas.
 pub fn is_system(schema: u32) -> bool {
-    matches!(schema, PG_CATALOG | INFORMATION_SCHEMA)
+    matches!(schema, PG_CATALOG | INFORMATION_SCHEMA | TEMPORARY)
 }
 
 /// Where names without a schema are looked for (A4).
@@ -78,6 +79,8 @@ pub fn is_system(schema: u32) -> bool {
 pub struct Path {
     /// The numbers of the schemas, in order; `pg_catalog` is among them (A3).
     pub schemas: Vec<u32>,
+    /// How many of them, at the beginning, are not listed.
+    implied: usize,
     /// Where what is made goes.
     pub makes_in: Option<u32>,
 }
@@ -86,12 +89,12 @@ impl Path {
     /// The path of texts that the dictionary keeps (A5).
     pub fn public() -> &'static Path {
         static PATH: LazyLock<Path> =
-            LazyLock::new(|| Path { schemas: vec![PG_CATALOG, PUBLIC], makes_in: Some(PUBLIC) });
+            LazyLock::new(|| Path { schemas: vec![PG_CATALOG, PUBLIC], implied: 1, makes_in: Some(PUBLIC) });
         &PATH
     }
     /// The path that a setting lists.
     pub fn of(catalog: &Catalog, listed: &str) -> Path {
-        let mut path = Path { schemas: Vec::new(), makes_in: None };
+        let mut path = Path { schemas: Vec::new(), implied: 0, makes_in: None };
         for name in name::list(listed).unwrap_or_default() {
             let name = if name == "$user" { USER } else { &name };
             let Some(schema) = catalog.schemas.get(name) else { continue };
@@ -100,15 +103,17 @@ impl Path {
                 path.schemas.push(schema.number)
             }
         }
-        if !path.schemas.contains(&PG_CATALOG) {
-            path.schemas.insert(0, PG_CATALOG)
+        for implied in [PG_CATALOG, TEMPORARY] {
+            if !path.schemas.contains(&implied) {
+                path.schemas.insert(0, implied);
+                path.implied += 1
+            }
         }
         path
     }
-    /// The schemas that it lists: not `pg_catalog`, where that is only implied.
+    /// The schemas that it lists: not those that are only implied.
     pub fn listed(&self) -> &[u32] {
-        let implied = self.schemas.first() == Some(&PG_CATALOG) && self.makes_in != Some(PG_CATALOG);
-        &self.schemas[usize::from(implied)..]
+        &self.schemas[self.implied..]
     }
 }
 

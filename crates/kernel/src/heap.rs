@@ -15,6 +15,11 @@
 //!   may keep a log that still changes or formats it, and recovery knows what to do with that by the drop
 //!   alone. Where the log refuses the record (a full disk), the segment stays as it is, nobody's, until a
 //!   checkpoint has made room, or the next opening finds that the dictionary does not name it.
+//! - **A5** A volatile heap, which its number tells ([`is_volatile`]), is memory alone: the log has no record
+//!   of its segments, of its pages' formats or of its rows' differences, and no checkpoint lists them. So a
+//!   crash leaves nothing of it, and its segments may go elsewhere at once: no record that recovery could
+//!   apply names them from before. All else (versions, locks, snapshots, collection, the memory limit) is as
+//!   it is for other heaps; commits that change such rows take their timestamps and log the rest.
 use crate::error::{Error, Result};
 use crate::memory::{Space, header};
 use crate::version::{POINTER, Version, node, set_head};
@@ -33,6 +38,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+
+/// The numbers of volatile heaps have this bit (A5).
+pub const VOLATILE: HeapId = 1 << 31;
+
+/// Whether the heap of that number is memory alone (A5).
+pub fn is_volatile(id: HeapId) -> bool {
+    id & VOLATILE != 0
+}
 
 /// Slot sizes of string heaps, in units of 16 bytes.
 const STRING_UNITS: [u8; 14] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63, 84, 126, 252];
@@ -78,6 +91,12 @@ impl Heap {
             open: Mutex::default(),
             segments: RwLock::new(vec![]),
         })
+    }
+
+    /// Whether it is memory alone (A5).
+    #[inline]
+    pub fn is_volatile(&self) -> bool {
+        is_volatile(self.id)
     }
 
     /// Slot units for a row or a string of `len` row bytes; `None`: it takes a run.
@@ -131,7 +150,11 @@ impl Heap {
         let s = self.space.take_segment(self.id, huge)?;
         // A checkpoint may list it before the log knows of it.
         yield_point();
-        if let Err(e) = log.system(System::SegmentCreate { segment: s, heap: self.id }) {
+        let logged = match self.is_volatile() {
+            true => Ok(()),
+            false => log.system(System::SegmentCreate { segment: s, heap: self.id }),
+        };
+        if let Err(e) = logged {
             // A checkpoint may have named it meanwhile.
             self.space.drop_segment(s, || log.clock());
             return Err(e.into());
@@ -147,6 +170,9 @@ impl Heap {
         // In memory first: a checkpoint whose T is at or past the record's clock takes the format from there.
         self.space.header(page, header::HEAP).store(self.id as u64, Ordering::Relaxed);
         self.space.set_format(page, format);
+        if self.is_volatile() {
+            return Ok(());
+        }
         if let Err(e) = log.system(System::PageFormat { page, format }) {
             self.space.set_format(page, Format::Unformatted);
             return Err(e.into());
@@ -353,6 +379,11 @@ impl Heap {
         let mut kept = vec![];
         let segments = std::mem::take(&mut *self.segments.write());
         for s in segments {
+            if self.is_volatile() {
+                self.free_versions(s, participant);
+                self.space.free_segment(s);
+                continue;
+            }
             let at = log.clock();
             let logged = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
             if logged.is_err() && !mutated("segment_dropped_unlogged") {

@@ -20,6 +20,7 @@
 //! - **S5** A number from elsewhere is made an OID by [`Space::locate`]. It asks the page's header; so it has
 //!   to know the tails of runs, which have none, and where a value may look like one.
 use crate::error::{Error, Result};
+use crate::heap::is_volatile;
 use ondol_base::oid::Oid;
 use ondol_base::reserve::Reserve;
 use ondol_base::sync::Mutex;
@@ -372,13 +373,9 @@ impl Space {
     /// Gives a dropped heap's segment up; nobody may hold an OID into it any more. `clock` tells the log's
     /// clock.
     pub(crate) fn drop_segment(&self, id: SegmentId, clock: impl FnOnce() -> CommitTs) {
-        if self.segments.lock().used.remove(&id.0).is_none() {
+        if !self.clear_segment(id) {
             return;
         }
-        // SAFETY: the caller waited for all users of the heap.
-        unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
-        self.tails_of(id).iter().for_each(|bits| bits.store(0, Ordering::Release));
-        self.budget.give_back(SEGMENT_SIZE);
         // S2: read now, so that every checkpoint that has seen the segment in use is before it.
         let at = clock();
         let mut s = self.segments.lock();
@@ -386,6 +383,23 @@ impl Space {
             true => s.free.push(id.0),
             false => s.waiting.push((id.0, at)),
         }
+    }
+    /// The same of a volatile heap's segment, which may be used again at once (heap/A5).
+    pub(crate) fn free_segment(&self, id: SegmentId) {
+        if self.clear_segment(id) {
+            self.segments.lock().free.push(id.0)
+        }
+    }
+    /// Whether it was in use.
+    fn clear_segment(&self, id: SegmentId) -> bool {
+        if self.segments.lock().used.remove(&id.0).is_none() {
+            return false;
+        }
+        // SAFETY: the caller waited for all users of the heap.
+        unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
+        self.tails_of(id).iter().for_each(|bits| bits.store(0, Ordering::Release));
+        self.budget.give_back(SEGMENT_SIZE);
+        true
     }
     /// A checkpoint at `at` was published.
     pub(crate) fn published(&self, at: CommitTs) {
@@ -401,8 +415,10 @@ impl Space {
         let s = self.segments.lock();
         s.used.get(&id.0).map(|heap| f(*heap))
     }
+    /// Segments in use but those of volatile heaps: what a checkpoint lists (heap/A5).
     pub(crate) fn segments(&self) -> Vec<(SegmentId, HeapId)> {
-        self.segments.lock().used.iter().map(|(s, h)| (SegmentId(*s), *h)).collect()
+        let segments = self.segments.lock();
+        segments.used.iter().filter(|(_, h)| !is_volatile(**h)).map(|(s, h)| (SegmentId(*s), *h)).collect()
     }
 
     /// Copies `out.len()` bytes (a multiple of 8) from a slot, from a byte offset on, by relaxed word loads.

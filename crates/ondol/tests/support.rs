@@ -174,6 +174,34 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "Schemas",
+        &[
+            (
+                "CREATE SCHEMA [IF NOT EXISTS] [AUTHORIZATION]",
+                "CREATE SCHEMA IF NOT EXISTS s AUTHORIZATION ondol",
+            ),
+            (
+                "CREATE SCHEMA with elements",
+                "CREATE SCHEMA s CREATE TABLE v (a integer) CREATE INDEX ON v (a)",
+            ),
+            ("ALTER SCHEMA ... RENAME TO", "CREATE SCHEMA s; ALTER SCHEMA s RENAME TO z"),
+            ("ALTER SCHEMA ... OWNER TO", "ALTER SCHEMA public OWNER TO ondol"),
+            ("DROP SCHEMA [IF EXISTS] [CASCADE]", "DROP SCHEMA IF EXISTS s CASCADE"),
+            ("schema.table, schema.table.column", "SELECT public.t.a FROM public.t"),
+            ("ALTER TABLE ... SET SCHEMA", "CREATE SCHEMA s; ALTER TABLE t SET SCHEMA s"),
+            (
+                "ALTER TYPE, DOMAIN ... SET SCHEMA",
+                "CREATE SCHEMA s; CREATE DOMAIN s.d AS integer; ALTER DOMAIN s.d SET SCHEMA public",
+            ),
+            (
+                "ALTER FUNCTION ... SET SCHEMA",
+                "CREATE SCHEMA s; CREATE FUNCTION s.f() RETURNS integer LANGUAGE sql AS 'SELECT 1'; ALTER FUNCTION s.f() SET SCHEMA public",
+            ),
+            ("SET search_path", "SET search_path = public, pg_temp"),
+            ("OPERATOR(schema.operator)", "SELECT 1 OPERATOR(pg_catalog.+) 2"),
+        ],
+    ),
+    (
         "Tables and indexes",
         &[
             (
@@ -215,7 +243,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("COLLATE, other than the one there is", "CREATE TABLE v (a text COLLATE \"de_DE\")"),
             ("DEFERRABLE", "CREATE TABLE v (a integer UNIQUE DEFERRABLE)"),
             ("UNIQUE NULLS NOT DISTINCT", "CREATE TABLE v (a integer UNIQUE NULLS NOT DISTINCT)"),
-            ("CREATE TEMPORARY TABLE", "CREATE TEMP TABLE v (a integer)"),
+            ("CREATE TEMPORARY TABLE ... ON COMMIT", "CREATE TEMP TABLE v (a integer) ON COMMIT DELETE ROWS"),
             ("CREATE UNLOGGED TABLE", "CREATE UNLOGGED TABLE v (a integer)"),
             ("CREATE TABLE ... AS", "CREATE TABLE v AS SELECT 1 AS a"),
             ("CREATE TABLE ... (LIKE ...)", "CREATE TABLE v (LIKE t)"),

@@ -14,7 +14,7 @@ use crate::level::IsolationLevel;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
     Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexKind, KeyAction,
-    LockStrength, Name, Table, TableDef, ViewDef, Wait,
+    LockStrength, Name, OnCommit, Table, TableDef, ViewDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -511,6 +511,7 @@ pub enum Statement {
         foreign: Vec<NewForeign>,
         /// On columns and checks, by their names: what LIKE takes along.
         comments: Vec<(CommentKind, String, String)>,
+        on_commit: OnCommit,
         if_not_exists: bool,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
@@ -519,6 +520,7 @@ pub enum Statement {
         columns: Vec<ColumnDef>,
         query: Query,
         with_data: bool,
+        on_commit: OnCommit,
         if_not_exists: bool,
     },
     /// With `replace`, in the place of one of its name.
@@ -698,6 +700,8 @@ pub enum Statement {
     Discard {
         all: bool,
     },
+    /// The session's temporary tables go.
+    DiscardTemporary,
     /// LOCK TABLE: the tables in the order in which they are locked; `now`: without waiting.
     LockTables {
         names: Vec<Name>,

@@ -5,6 +5,8 @@ use crate::{SqlError, SqlResult};
 pub const PG_CATALOG: u32 = 11;
 /// The number of schema `information_schema`.
 pub const INFORMATION_SCHEMA: u32 = 12;
+/// The number of schema `pg_temp`, in which each session has tables of its own.
+pub const TEMPORARY: u32 = 13;
 /// The number of schema `public`.
 pub const PUBLIC: u32 = 2200;
 

@@ -277,6 +277,10 @@ impl Connection {
     }
     /// Commits the kernel's transaction, publishes definitions, waits for durability.
     pub(super) fn finish(&mut self) -> SqlResult<Option<Token>> {
+        if let Err(e) = self.act_on_commit() {
+            self.undo_all();
+            return Err(e);
+        }
         let committed = self.session.commit();
         self.keys.clear();
         self.session.unpublish();
@@ -289,7 +293,9 @@ impl Connection {
             Ok(c) => {
                 let wait = match c {
                     // What all sessions go by is durable before they do.
-                    Some(c) if self.draft.is_some() => self.wait_for_own(c),
+                    Some(c) if self.draft.as_ref().is_some_and(|d| d.concerns_others()) => {
+                        self.wait_for_own(c)
+                    }
                     Some(c) if self.synchronous => self.wait_or_owe(c),
                     Some(c) => {
                         self.session.acknowledge_async(c);

@@ -8,7 +8,7 @@ use super::queues::PATIENCE;
 use super::workload::{Shared, kind};
 use super::{Workers, check, nap};
 use crate::connection::{Access, Connection, Isolation, STALE, Scan};
-use crate::name::{Name, PUBLIC, USUAL_PATH};
+use crate::name::{Name, PUBLIC, TEMPORARY, USUAL_PATH};
 use crate::row;
 use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
 use ondol_base::sim::{Random, mutated};
@@ -33,6 +33,8 @@ struct Definer {
     c: Connection,
     r: Random,
     shared: Arc<Shared>,
+    /// Rows of its temporary table.
+    own: usize,
 }
 
 /// How far a definer's statement came.
@@ -45,7 +47,7 @@ pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> O
     let definer = |r: Random| {
         let mut c = shared.db.connect();
         c.set_lock_timeout(Some(PATIENCE));
-        Definer { c, r, shared: shared.clone() }
+        Definer { c, r, shared: shared.clone(), own: 0 }
     };
     // Of a life before.
     let mut before = definer(r.branch(0));
@@ -78,6 +80,7 @@ impl Definer {
                 break;
             }
             self.transaction()?;
+            self.temporary()?;
             self.shared.promise_durable()
         }
         Ok(())
@@ -113,6 +116,56 @@ impl Definer {
         match self.c.commit() {
             Ok(_) => Ok(()),
             Err(e) => self.shared.permit(&e).map_err(|e| format!("COMMIT: {e}")),
+        }
+    }
+
+    /// Rows of the session's own table (temporary/E1): those that it has put there and committed.
+    fn temporary(&mut self) -> Outcome {
+        match self.try_temporary() {
+            Err(e) => {
+                self.c.rollback();
+                self.shared.permit(&e).map_err(|e| format!("a temporary table: {e}"))
+            }
+            Ok(found) if found == self.own => Ok(()),
+            Ok(found) => Err(format!("a temporary table of {} rows has {found}", self.own)),
+        }
+    }
+    fn try_temporary(&mut self) -> SqlResult<usize> {
+        let name = Name::new(TEMPORARY, "x");
+        if self.c.catalog().table(&name).is_none() {
+            self.c.create_table(&name, vec![column("a", None), column("b", None)])?;
+            self.own = 0
+        }
+        self.c.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
+        let emptied = self.r.chance(0.2);
+        if emptied {
+            self.c.truncate(std::slice::from_ref(&name))?;
+        }
+        let more = self.r.below(4) as usize;
+        for _ in 0..more {
+            self.put(&name)?
+        }
+        match self.r.chance(0.3) {
+            true => self.c.rollback(),
+            false => {
+                self.c.commit()?;
+                self.own = if emptied { more } else { self.own + more }
+            }
+        }
+        loop {
+            let catalog = self.c.catalog();
+            let Some(t) = catalog.table(&name).cloned() else { return Ok(usize::MAX) };
+            match self.c.start_statement(catalog.version, std::slice::from_ref(&t), false) {
+                Err(e) if e.sqlstate() == STALE => continue,
+                started => started?,
+            }
+            let (mut scan, mut bytes, mut rows) = (Scan::default(), vec![0; t.layout.row_size], 0);
+            scan.start(&self.c, &t);
+            while scan.next(&self.c, &mut bytes)?.is_some() {
+                rows += 1
+            }
+            self.c.end_statement()?;
+            return Ok(rows);
         }
     }
 

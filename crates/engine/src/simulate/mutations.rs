@@ -68,6 +68,7 @@ pub const MUTATIONS: &[Mutation] = &[
         favour: Favour::Usual,
     },
     engine!("packed_forgotten", "a dictionary that is read knows of no packed columns"),
+    engine!("volatile_logged", "differences of temporary tables' rows go to the log", Favour::Definers),
     engine!("schemas_forgotten", "a dictionary that is read knows of no schemas", Favour::Definers),
     engine!("checks_forgotten", "a dictionary that is read knows of no checks", Favour::Definers),
     engine!(

@@ -68,7 +68,11 @@ impl Session {
         let mut large = false;
         let kernel = &*self.kernel;
         let t = self.txn.as_mut().expect("committing");
+        let volatile = has_volatile(&t.tables);
         for w in &t.writes[t.first_unspilled..] {
+            if volatile && is_unlogged(&t.tables[w.table as usize]) {
+                continue;
+            }
             each_piece(kernel, w, |oid, offset, bytes| {
                 if changes.len() + bytes.len() + 64 > Log::MAX_RECORD {
                     large = true;
@@ -294,6 +298,15 @@ impl Session {
             }
         }
     }
+}
+
+/// Whether the log has nothing of writes to the table (heap/A5).
+pub(super) fn is_unlogged(table: &TableStore) -> bool {
+    table.rows.is_volatile() && !ondol_base::sim::mutated("volatile_logged")
+}
+/// Whether there is such a table.
+pub(super) fn has_volatile(tables: &[Arc<TableStore>]) -> bool {
+    tables.iter().any(|t| t.rows.is_volatile())
 }
 
 /// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row,

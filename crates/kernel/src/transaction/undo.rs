@@ -1,5 +1,5 @@
 //! Taking back: fragments, savepoints, the end without effect.
-use super::commit::each_piece;
+use super::commit::{each_piece, is_unlogged};
 use super::{Did, LockMode, Mark, SPILL, Savepoint, Session, Shared};
 use crate::collect::remove_entry;
 use crate::error::Result;
@@ -79,11 +79,13 @@ impl Session {
             if !all && i + 1 == t.writes.len() && w.did == Did::Node {
                 break;
             }
-            if let Err(e) = each_piece(&kernel, w, |oid, offset, bytes| fragments.push(oid, offset, bytes)) {
+            let logged = !is_unlogged(&t.tables[w.table as usize]);
+            let push = |oid, offset, bytes: &[u8]| fragments.push(oid, offset, bytes);
+            if logged && let Err(e) = each_piece(&kernel, w, push) {
                 outcome = Err(e);
                 break;
             }
-            t.writes[i].spilled = true;
+            t.writes[i].spilled = logged;
             i += 1;
         }
         outcome = outcome.and_then(|()| fragments.finish());

@@ -5,9 +5,10 @@ use crate::session::define_view::Object;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::sequences;
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::{
-    Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Name, Origin, Returns, STALE, TableDef,
-    claims,
+    Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Name, OnCommit, Origin, Returns, STALE,
+    TableDef, claims,
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
@@ -177,6 +178,17 @@ impl Session {
             self.add_index(name, c)?;
         }
         Ok(true)
+    }
+
+    /// Drops the session's temporary tables.
+    pub(crate) fn discard_temporary(&mut self) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let own = catalog.tables().map(|t| t.def.full_name()).filter(|n| n.schema == TEMPORARY);
+        own.into_iter().try_for_each(|name| self.connection.drop_table(name))
+    }
+
+    pub(crate) fn note_on_commit(&mut self, name: &Name, action: OnCommit) -> SqlResult<()> {
+        if action == OnCommit::Preserve { Ok(()) } else { self.connection.set_on_commit(name, action) }
     }
 
     /// CREATE TABLE AS, with a query unless the table is to stay empty, and the statement that the query is

@@ -56,19 +56,26 @@ impl Session {
                 sequences,
                 foreign,
                 comments,
+                on_commit,
                 if_not_exists,
             } => self.definition(bound, "CREATE TABLE", out, |s| {
                 let made = s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)?;
                 if !made {
                     return Ok(());
                 }
+                s.note_on_commit(name, *on_commit)?;
                 s.add_foreign_keys(name, foreign)?;
                 s.comment_parts(name, comments)
             }),
-            Statement::CreateTableAs { name, columns, query, with_data, if_not_exists } => self
+            Statement::CreateTableAs { name, columns, query, with_data, on_commit, if_not_exists } => self
                 .definition_of(bound, "CREATE TABLE AS", out, |s| {
                     let query = with_data.then_some((query, bound));
-                    s.create_table_as(name, columns, query, *if_not_exists)
+                    let is_new = s.connection.catalog().table(name).is_none();
+                    let tag = s.create_table_as(name, columns, query, *if_not_exists)?;
+                    if is_new {
+                        s.note_on_commit(name, *on_commit)?
+                    }
+                    Ok(tag)
                 }),
             Statement::Comment { on, text, .. } => self.definition(bound, "COMMENT", out, |s| {
                 s.connection.comment(on, text.as_deref(), |c| wanted(&bound.statement, c))
@@ -224,6 +231,7 @@ impl Session {
                         "DISCARD ALL cannot run inside a transaction block",
                     ));
                 }
+                self.discard_temporary()?;
                 self.plans.discard();
                 self.connection.forget_sequences();
                 self.cursors.clear();
@@ -231,6 +239,10 @@ impl Session {
                 self.settings.reset();
                 self.settings_changed();
                 out.done("DISCARD ALL", None)
+            }
+            Statement::DiscardTemporary => {
+                self.discard_temporary()?;
+                out.done("DISCARD TEMP", None)
             }
             Statement::Nothing { tag: "VACUUM", .. } if self.in_transaction() => Err(SqlError::new(
                 sqlstate::ACTIVE_SQL_TRANSACTION,

@@ -26,7 +26,7 @@
 use crate::session::Session;
 use crate::session::system;
 use ondol_engine::dictionary::action_word;
-use ondol_engine::name::{PUBLIC, USUAL_PATH};
+use ondol_engine::name::{PUBLIC, TEMPORARY, USUAL_PATH};
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::view::{Slot, slots};
 use ondol_engine::{
@@ -433,7 +433,7 @@ impl Session {
         for sequence in catalog.sequences().filter(|s| !is_identity(s.def.id)) {
             write!(out, "\n{}", create_sequence(&catalog, sequence)).map_err(failed)?;
         }
-        for table in catalog.tables() {
+        for table in catalog.tables().filter(|t| t.def.schema != TEMPORARY) {
             write!(out, "\n{}", create_table_but(&catalog, &table.def, &later)).map_err(failed)?;
             for c in &table.def.columns {
                 if let Some(default) = c.default.as_deref().filter(|d| later(d)) {
@@ -480,7 +480,7 @@ impl Session {
                     .map_err(failed)?;
             }
         }
-        for table in catalog.tables() {
+        for table in catalog.tables().filter(|t| t.def.schema != TEMPORARY) {
             for check in &table.def.checks {
                 write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;
             }

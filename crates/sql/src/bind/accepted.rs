@@ -31,8 +31,6 @@ accepted! {
         "COST and ROWS have no effect: plans do not depend on estimates of functions";
     FUNCTION_PARALLEL "CREATE FUNCTION ... PARALLEL"
         "PARALLEL has no effect: what a registered query reads may be read by several threads";
-    TEMPORARY_DISCARD "DISCARD TEMP"
-        "there are no temporary tables to discard";
 }
 
 /// Storage parameters of tables that are accepted ([`TABLE_STORAGE`]).

@@ -17,6 +17,7 @@ use crate::parse::tree::{
     self, AlterTableCmd, AlterTableType, ConstrType, Constraint, DropBehavior, ObjectType, RangeVar,
     RenameStmt, node::Node as Kind,
 };
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::view::{Slot, slots};
 use ondol_engine::{Generated, IndexKind, Name, Relation, TableDef};
 use ondol_types::cast::CastContext;
@@ -200,6 +201,8 @@ impl<'a> Binder<'a> {
         for check in altered.def.checks.iter().filter(|_| types) {
             check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
         }
+        let has_own = table.def.schema == TEMPORARY && !altered.sequences.is_empty();
+        refuse(has_own, "a serial or identity column of a temporary table")?;
         let keys = self.new_keys(&table.def, &altered)?;
         let def = (altered.def != table.def).then_some(altered.def);
         Ok(Statement::AlterTable(AlterTable {

@@ -13,8 +13,10 @@ use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
     SortByNulls, node::Node as Kind,
 };
-use ondol_engine::name::PUBLIC;
-use ondol_engine::{CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, Name, Relation, TableDef};
+use ondol_engine::name::{PUBLIC, TEMPORARY};
+use ondol_engine::{
+    CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, Name, OnCommit, Relation, TableDef,
+};
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 
 /// Bytes in a name.
@@ -55,13 +57,8 @@ impl<'a> Binder<'a> {
         refuse(s.partbound.is_some() || s.partspec.is_some(), "PARTITION")?;
         refuse(s.of_typename.is_some(), "CREATE TABLE OF")?;
         refuse(!s.constraints.is_empty() || !s.nnconstraints.is_empty(), "these constraints")?;
-        let on_commit = s.oncommit();
-        refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
         refuse(!matches!(s.access_method.as_str(), "" | "heap"), "a table access method")?;
-        let relation = s.relation.as_ref().ok_or_else(|| unexpected("CREATE TABLE"))?;
-        refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
-        refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
-        let place = self.new_relation(&s.relation)?;
+        let (place, on_commit) = self.new_table(&s.relation, s.oncommit())?;
         self.storage(&s.options, is_table_storage, accepted::TABLE_STORAGE)?;
         self.tablespace(&s.tablespacename)?;
         let name = &place.name;
@@ -138,6 +135,8 @@ impl<'a> Binder<'a> {
             let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
+        let has_own = place.schema == TEMPORARY && !sequences.is_empty();
+        refuse(has_own, "a serial or identity column of a temporary table")?;
         Ok(Statement::CreateTable {
             name: place,
             columns,
@@ -146,6 +145,7 @@ impl<'a> Binder<'a> {
             sequences,
             foreign,
             comments,
+            on_commit,
             if_not_exists: s.if_not_exists,
         })
     }
@@ -177,13 +177,8 @@ impl<'a> Binder<'a> {
         select: &'a tree::SelectStmt,
         if_not_exists: bool,
     ) -> SqlResult<Statement> {
-        let on_commit = into.on_commit();
-        refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
         refuse(!matches!(into.access_method.as_str(), "" | "heap"), "a table access method")?;
-        let relation = into.rel.as_ref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
-        refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
-        refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
-        let place = self.new_relation(&into.rel)?;
+        let (place, on_commit) = self.new_table(&into.rel, into.on_commit())?;
         self.storage(&into.options, is_table_storage, accepted::TABLE_STORAGE)?;
         self.tablespace(&into.table_space_name)?;
         if !if_not_exists {
@@ -223,8 +218,34 @@ impl<'a> Binder<'a> {
             columns,
             query,
             with_data: !into.skip_data,
-            if_not_exists,
+            on_commit,
+            if_not_exists: if_not_exists,
         })
+    }
+
+    /// Where a table is made, which may be a temporary one, and what a commit does to it.
+    fn new_table(&self, relation: &Option<RangeVar>, action: OnCommitAction) -> SqlResult<(Name, OnCommit)> {
+        let v = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
+        refuse_at(v.relpersistence == "u", "UNLOGGED", v.location)?;
+        let place = match (v.relpersistence.as_str(), v.schemaname.as_str()) {
+            ("t", "" | "pg_temp") | (_, "pg_temp") => Name::new(TEMPORARY, &*v.relname),
+            ("t", _) => {
+                let message = "cannot create temporary relation in non-temporary schema";
+                return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), v.location));
+            }
+            _ => self.new_relation(relation)?,
+        };
+        let on_commit = match action {
+            OnCommitAction::OncommitDeleteRows => OnCommit::Delete,
+            OnCommitAction::OncommitDrop => OnCommit::Drop,
+            _ => OnCommit::Preserve,
+        };
+        let is_said = !matches!(action, OnCommitAction::OncommitNoop | OnCommitAction::Undefined);
+        if is_said && place.schema != TEMPORARY {
+            let message = "ON COMMIT can only be used on temporary tables";
+            return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
+        }
+        Ok((place, on_commit))
     }
 
     pub(super) fn no_such_relation(&self, name: &Name) -> SqlResult<()> {

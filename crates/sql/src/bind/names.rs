@@ -6,7 +6,7 @@ use super::Binder;
 use super::tree::{at, refuse_at, strings, unexpected};
 use crate::parse::tree::{Node, RangeVar};
 use crate::parse::{expression_text, parse};
-use ondol_engine::name::{PG_CATALOG, is_system};
+use ondol_engine::name::{PG_CATALOG, TEMPORARY, is_system};
 use ondol_engine::{Catalog, FunctionDef, Name, Path, Relation};
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, known, sqlstate};
@@ -58,6 +58,9 @@ impl<'a> Names<'a> {
             }
             (schema, _) => self.schema(schema, location)?,
         };
+        if number == TEMPORARY {
+            return Err(at(SqlError::unsupported("something else than a table in pg_temp"), location));
+        }
         if is_system(number) {
             let schema = self.catalog.schema_name(number);
             let message = format!("permission denied to create \"{schema}.{name}\"");

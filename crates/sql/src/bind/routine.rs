@@ -16,6 +16,7 @@ use crate::parse::tree::{
     ObjectWithArgs, TypeName, node::Node as Kind,
 };
 use crate::parse::{Raw, expression_text, parse};
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::{Catalog, FunctionDef, Name, Path, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
@@ -230,6 +231,11 @@ impl<'a> Binder<'a> {
             _ => None,
         };
         if let Some(t) = table {
+            refuse_at(
+                t.def.schema == TEMPORARY,
+                "a function that returns rows of a temporary table",
+                name.location,
+            )?;
             refuse_at(!name.array_bounds.is_empty() || name.pct_type, "an array type", name.location)?;
             let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(Returns::Rows { of: Some(t.def.full_name()), columns, set });

@@ -11,7 +11,7 @@ use crate::parse::tree::{
     AlterObjectSchemaStmt, CreateSchemaStmt, DropBehavior, DropStmt, ObjectType, RangeVar, RoleSpec,
     RoleSpecType, node::Node as Kind,
 };
-use ondol_engine::name::{USER, is_system};
+use ondol_engine::name::{TEMPORARY, USER, is_system};
 use ondol_engine::{Name, Relation, TableDef, ViewDef};
 use ondol_types::user::{UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
@@ -111,6 +111,10 @@ impl<'a> Binder<'a> {
     /// The schema that something is to get into, which was in that one.
     fn new_schema(&self, to: &str, was: u32) -> SqlResult<u32> {
         let number = self.names().schema(to, -1)?;
+        if number != was && (number == TEMPORARY || was == TEMPORARY) {
+            let message = "cannot move objects into or out of temporary schemas";
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
         refuse(is_system(number) && number != was, format_args!("SET SCHEMA {to}"))?;
         Ok(number)
     }
@@ -220,11 +224,12 @@ impl<'a> Binder<'a> {
     /// The schemas of the path, those that are implied if they are asked for.
     pub(super) fn current_schemas(&mut self, implied: bool, location: i32) -> SqlResult<Expr> {
         let numbers = if implied { &self.path.schemas[..] } else { self.path.listed() };
+        let numbers = numbers.iter().filter(|s| **s != TEMPORARY);
         let item = |s: &u32| {
             let name = self.catalog.schema_name(*s);
             format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
         };
-        let items = numbers.iter().map(item).collect::<Vec<_>>().join(",");
+        let items = numbers.map(item).collect::<Vec<_>>().join(",");
         let ty = Type::TEXT.array().ok_or_else(|| unexpected("an array of texts"))?;
         let literal = constant(Value::Text(format!("{{{items}}}")), Type::UNKNOWN, place(location));
         self.cast(literal, ty, true)

@@ -81,7 +81,7 @@ impl<'a> Binder<'a> {
                 DiscardMode::DiscardAll => Ok(Statement::Discard { all: true }),
                 DiscardMode::DiscardPlans => Ok(Statement::Discard { all: false }),
                 DiscardMode::DiscardSequences => Ok(Statement::DiscardSequences),
-                DiscardMode::DiscardTemp => Ok(nothing("DISCARD TEMP", accepted::TEMPORARY_DISCARD)),
+                DiscardMode::DiscardTemp => Ok(Statement::DiscardTemporary),
                 DiscardMode::Undefined => Err(unexpected("DISCARD")),
             },
             Kind::LockStmt(s) => self.lock_tables(s),

@@ -1,6 +1,7 @@
 //! The objects that a statement sees, by their numbers and by their names.
 
 use super::{FIRST_OID, describe, fixed, name, relation};
+use ondol_engine::name::TEMPORARY;
 pub use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, USER};
 use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Sequence, Table};
 use ondol_types::func::FuncId;
@@ -242,9 +243,13 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// Schemas: their numbers as OIDs, and their names.
+    /// Schemas: their numbers as OIDs, and their names; that of temporary tables where there are some.
     pub fn schemas(&self) -> Vec<(u32, &str)> {
-        self.catalog.schemas.iter().map(|(name, s)| (schema_oid(s.number), &**name)).collect()
+        let is_there = |number: u32| {
+            number != TEMPORARY || self.catalog.relations.keys().any(|name| name.schema == TEMPORARY)
+        };
+        let there = self.catalog.schemas.iter().filter(|(_, s)| is_there(s.number));
+        there.map(|(name, s)| (schema_oid(s.number), &**name)).collect()
     }
     pub fn schema_name(&self, oid: u32) -> Option<&str> {
         self.schemas().into_iter().find(|s| s.0 == oid).map(|s| s.1)

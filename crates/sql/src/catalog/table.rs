@@ -4,6 +4,7 @@ use super::fixed;
 use super::name::named;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{OWNER, Object, Sight};
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::{ColumnDef, Generated, IndexKind, Table};
 use ondol_types::catalog::node_tree;
 use ondol_types::{SqlResult, Type, TypeId, Value};
@@ -107,6 +108,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
     };
     let oid = Sight::oid(object);
     let has_file = c.kind != b'v';
+    let is_temporary = matches!(object, Object::Table(t) | Object::Index(t, _) if t.def.schema == TEMPORARY);
     each(&row![
         Oid(oid),
         Name(object.name()),
@@ -123,7 +125,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
         Oid(0),
         c.has_index,
         false,
-        Char(b'p'),
+        Char(if is_temporary { b't' } else { b'p' }),
         Char(c.kind),
         small(c.attributes),
         small(c.checks),

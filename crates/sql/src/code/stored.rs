@@ -10,6 +10,7 @@ use super::op::Op;
 use super::operand::CodeReader;
 use super::program::*;
 use ondol_engine::Catalog;
+use ondol_engine::name::TEMPORARY;
 use ondol_types::agg::AggId;
 use ondol_types::{Numeric, Type, TypeId, Value};
 
@@ -117,7 +118,9 @@ impl Program {
 
     /// The stored form; nothing of a program that can be stored only as the text that it is made of.
     pub fn encode(&self) -> Vec<u8> {
-        if self.names_user_types() || self.names_sequences() {
+        // Nor are those of temporary tables (engine/temporary/E5).
+        let is_temporary = self.tables.iter().any(|t| t.def.schema == TEMPORARY);
+        if self.names_user_types() || self.names_sequences() || is_temporary {
             return Vec::new();
         }
         let mut o = MAGIC.to_vec();
