@@ -114,6 +114,8 @@ polymorphic! {
     5 ANYENUM = 3500 "anyenum" Class::Opaque(&user::enumeration::FORM);
     /// A row.
     6 RECORD = 2249 "record" Class::Opaque(&catalog::record::FORM);
+    /// A text of JSON.
+    7 JSON = 114 "json" Class::Opaque(&catalog::json::FORM);
 }
 
 /// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
@@ -375,7 +377,7 @@ impl TypeId {
 
     /// Whether what it is in a call follows from the call's arguments.
     pub const fn is_polymorphic(self) -> bool {
-        self.0 & ARRAY == 0 && self.0 >= POLYMORPHIC
+        self.0 & ARRAY == 0 && self.0 >= POLYMORPHIC && self.0 < TypeId::RECORD.0
     }
 
     /// Whether bytes that come from outside may be a value's, if the type is opaque.

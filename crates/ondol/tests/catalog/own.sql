@@ -1,6 +1,21 @@
 -- names to numbers and back
 SELECT 'customer'::regclass, 'customer'::regclass::oid, 'pg_class'::regclass::oid, '"Odd Name"'::regclass, 'public.line'::regclass, {customer}::regclass, '-'::regclass, 0::regclass, '1259'::regclass, 4294967295::oid::regclass
 
+-- an object of JSON
+SELECT json_build_object('a', 1, 'b', 1.50, 'c', true, 'd', NULL, 'e', E'x"y\\z\n\x01ü/', 'f', timestamp '2020-01-02 03:04:05.5', 'g', date '2020-01-02', 'h', ARRAY[1, 2], 'i', ARRAY['a', NULL, 'b'], 'j', 1.5::float8, 'k', 'NaN'::float8, 'l', 'NaN'::numeric, 'm', 2.5::real, 'n', 26::oid, 'o', 'n'::name, 'r', json_build_object('x', 1), 's', ARRAY[[1, 2], [3, 4]], 't', '{}'::int[], 5, 'u', 'v', true, 'w', 1e20::float8, 'y', 'infinity'::timestamp), json_build_object()
+
+-- no object of JSON
+SELECT json_build_object('a')
+
+-- no key of JSON
+SELECT json_build_object('a', 1, NULL, 2)
+
+-- partitions
+SELECT count(*) FROM pg_partition_ancestors('customer') WITH ORDINALITY AS a(relid, depth)
+
+-- partitions among the targets
+SELECT 1 WHERE 1 IN (SELECT pg_partition_ancestors('customer')::oid::int8 UNION ALL VALUES (2))
+
 -- types by name
 SELECT 'int4'::regtype, 'numeric(3,1)'::regtype, 'text[]'::regtype, 'mood'::regtype, '_mood'::regtype, 'timestamp with time zone'::regtype::oid, 'character varying'::regtype, 'char(3)'::regtype, 'bpchar'::regtype, '"char"'::regtype
 
@@ -291,3 +306,18 @@ SELECT pg_catalog.pg_class.relname, pg_class.relkind FROM pg_catalog.pg_class WH
 
 -- the number of a table's table
 SELECT tableoid::regclass, c.tableoid = 'pg_class'::regclass FROM pg_class c WHERE oid = 'customer'::regclass
+
+-- sequences
+SELECT seqrelid::regclass, seqtypid::regtype, seqstart, seqincrement, seqmax, seqmin, seqcache, seqcycle FROM pg_sequence ORDER BY seqstart, seqincrement, seqtypid
+
+-- sequences with their names
+SELECT * FROM pg_sequences ORDER BY sequencename
+
+-- what sequences go with
+SELECT objid::regclass, refobjid::regclass, refobjsubid, deptype FROM pg_depend WHERE classid = 'pg_class'::regclass AND refclassid = 'pg_class'::regclass AND objid IN (SELECT seqrelid FROM pg_sequence) AND refobjsubid > 0 ORDER BY refobjsubid
+
+-- columns with sequences
+SELECT attname, attidentity, attgenerated, atthasdef, pg_get_serial_sequence('tally', attname) FROM pg_attribute a WHERE attrelid = 'tally'::regclass AND attnum > 0 ORDER BY attnum
+
+-- the default of serial
+SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'tally'::regclass ORDER BY adnum

@@ -33,6 +33,7 @@ pub enum Kind {
 
 /// Functions of SQL that give rows, and those that give them as one array.
 const ARRAYS: &[(&str, &str, Kind)] = &[
+    ("pg_partition_ancestors", "$partition_ancestors", Kind::Items),
     ("regexp_matches", "$regexp_matches", Kind::Rows),
     ("regexp_split_to_table", "$regexp_split_to_table", Kind::Items),
     ("string_to_table", "string_to_array", Kind::Items),

@@ -8,7 +8,7 @@
 //! | `sight` | the objects that a statement sees, by their numbers and names |
 //! | `name` | names of objects in texts: how they are read, found and shown |
 //! | `rows` | which rows a relation has |
-//! | `table`, `key`, `user`, `routine`, `cluster` | rows made of the dictionary |
+//! | `table`, `key`, `sequence`, `user`, `routine`, `cluster` | rows made of the dictionary |
 //! | `view` | relations that are queries over the others |
 //! | `describe` | functions that tell of objects |
 //!
@@ -29,6 +29,7 @@ mod name;
 mod relation;
 mod routine;
 mod rows;
+mod sequence;
 mod sight;
 mod table;
 mod user;

@@ -232,7 +232,8 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
     let relation = Sight::oid(object);
     match object {
         Object::Table(t) => (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| {
-            let (ty, not_null, has_default) = (declared(c), c.not_null, c.default.is_some());
+            let has_default = c.default.is_some() || c.computed().is_some();
+            let (ty, not_null) = (declared(c), c.not_null);
             let (identity, generated) = match &c.generated {
                 None => (0, 0),
                 Some(Generated::Identity { always: true, .. }) => (b'a', 0),
@@ -297,9 +298,11 @@ pub fn part(table: &Table, place: usize) -> u32 {
 pub fn defaults(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     let of = |t: &Arc<Table>, each: Each<'_>| {
         let relation = Sight::oid(&Object::Table(t.clone()));
-        (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| match &c.default {
-            Some(text) => each(&row![Oid(part(t, n)), Oid(relation), small(n + 1), node_tree(text)]),
-            None => Ok(()),
+        (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| {
+            match c.default.as_deref().or(c.computed()) {
+                Some(text) => each(&row![Oid(part(t, n)), Oid(relation), small(n + 1), node_tree(text)]),
+                None => Ok(()),
+            }
         })
     };
     match wanted.number("adrelid") {

@@ -333,7 +333,8 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
                     CASE s.seqtypid WHEN 21 THEN 16 WHEN 23 THEN 32 WHEN 20 THEN 64 END, 2, 0,
                     s.seqstart, s.seqmin, s.seqmax, s.seqincrement, {}
                  FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
-                 JOIN pg_catalog.pg_namespace nc ON nc.oid = c.relnamespace",
+                 JOIN pg_catalog.pg_namespace nc ON nc.oid = c.relnamespace
+                 WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.objid = s.seqrelid AND d.deptype = 'i')",
                 yes("s.seqcycle")
             ),
         ),

@@ -27,6 +27,7 @@ use std::sync::LazyLock;
 
 mod internal;
 pub mod interval;
+pub(crate) mod json;
 pub mod name;
 pub mod oid;
 pub mod quoted_char;
@@ -40,6 +41,8 @@ pub use internal::node_tree;
 
 /// The functions of rows as values.
 pub(crate) const RECORDS: &[FuncDef] = record::DEFS;
+/// Those of json.
+pub(crate) const JSON: &[FuncDef] = json::DEFS;
 
 macro_rules! catalog {
     ($($(#[$doc:meta])* $number:literal $constant:ident $name:ident $($module:ident)::+;)*) => {

@@ -50,5 +50,8 @@ functions! {
     1284 EXPANDED "$expanded" (Any, Int4) -> Record = |c| expanded(c), lax;
     1285 EXPANDED_ITEM "$expanded_item" (Record) -> Int2 =
         |c| text::input(&parts(c.opaque(0)?).1, Type::new(TypeId::INT2), c.ctx);
+    // There are no partitions.
+    1289 PARTITION_ANCESTORS "$partition_ancestors" (Regclass) -> RegclassArray =
+        |_| Ok(crate::array::empty(TypeId::REGCLASS.of_arrays()));
     1286 EXPANDED_PLACE "$expanded_place" (Record) -> Int4 = |c| Ok(Value::Int4(parts(c.opaque(0)?).0));
 }

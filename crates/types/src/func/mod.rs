@@ -93,6 +93,7 @@ pub mod id {
     pub use super::text::id::*;
     pub use crate::array::id::*;
     pub use crate::catalog::id::*;
+    pub use crate::catalog::json::id::*;
     pub use crate::catalog::record::id::*;
     pub use crate::user::id::*;
 }
@@ -125,6 +126,8 @@ pub(crate) mod sig {
     pub const AnyNonArray: TypeId = TypeId::ANYNONARRAY;
     pub const AnyEnum: TypeId = TypeId::ANYENUM;
     pub const Record: TypeId = TypeId::RECORD;
+    pub const Json: TypeId = TypeId::JSON;
+    pub const RegclassArray: TypeId = TypeId::REGCLASS.of_arrays();
     pub const AnyCompatible: TypeId = TypeId::ANYCOMPATIBLE;
     pub const AnyCompatibleArray: TypeId = TypeId::ANYCOMPATIBLEARRAY;
 }
@@ -332,6 +335,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     system::DEFS,
     crate::array::DEFS,
     crate::catalog::RECORDS,
+    crate::catalog::JSON,
 ];
 
 /// One more than the largest number in use.
@@ -434,6 +438,7 @@ pub fn sees_padding(id: FuncId) -> bool {
         OCTET_LENGTH_BPCHAR,
         CONCAT,
         CONCAT_WS,
+        JSON_BUILD_OBJECT,
         // array/A4
         ARRAY_OF_ITEMS,
         ARRAY_APPEND,
