@@ -1,9 +1,10 @@
 //! COMMENT: what is commented.
 use super::Binder;
 use super::names::parts;
-use super::tree::{kind, list, need, string, strings, unexpected};
+use super::tree::{kind, list, need, refuse, string, strings, unexpected};
 use crate::bound::Statement;
 use crate::parse::tree::{self, Node, ObjectType, node::Node as Kind};
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::{CommentKind, Commented, Name, Relation};
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -54,6 +55,7 @@ impl<'a> Binder<'a> {
                 return Err(SqlError::unsupported(format_args!("COMMENT ON {what}")));
             }
         };
+        refuse(name.schema == TEMPORARY, "a comment on a temporary table")?;
         Ok(Statement::Comment { on, name: Some(name), text })
     }
 

@@ -137,6 +137,9 @@ impl<'a> Binder<'a> {
         }
         let has_own = place.schema == TEMPORARY && !sequences.is_empty();
         refuse(has_own, "a serial or identity column of a temporary table")?;
+        let is_own = place.schema == TEMPORARY;
+        refuse(is_own && !foreign.is_empty(), "a FOREIGN KEY of a temporary table")?;
+        refuse(is_own && !comments.is_empty(), "a comment on a temporary table")?;
         Ok(Statement::CreateTable {
             name: place,
             columns,
@@ -219,7 +222,7 @@ impl<'a> Binder<'a> {
             query,
             with_data: !into.skip_data,
             on_commit,
-            if_not_exists: if_not_exists,
+            if_not_exists,
         })
     }
 

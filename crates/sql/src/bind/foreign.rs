@@ -7,6 +7,7 @@ use super::tree::{at, refuse, refuse_at, strings};
 use super::{Binder, name_of};
 use crate::bound::NewForeign;
 use crate::parse::tree::Constraint;
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::{Catalog, ForeignDef, IndexDef, KeyAction, Name, TableDef, can_name};
 use ondol_types::{SqlError, SqlResult, known, sqlstate};
 
@@ -48,6 +49,10 @@ impl<'a> Binder<'a> {
                 return Err(e);
             }
         };
+        if referenced.schema == TEMPORARY && table.schema != TEMPORARY {
+            let message = "constraints on permanent tables may reference only permanent tables";
+            return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
+        }
         let owned = |list: Vec<&str>| list.into_iter().map(str::to_string).collect();
         let columns = match column {
             Some(c) => vec![c.to_string()],

@@ -10,6 +10,8 @@ use crate::bound::{ExprKind, Query, Statement, walk_query, walk_query_mut};
 use crate::deparse::{self, Style};
 use crate::parse::parse;
 use crate::parse::tree::{self, AlterTableType, ObjectType, SelectStmt, node::Node as Kind};
+use ondol_engine::name::TEMPORARY;
+use ondol_engine::temporary::is_temporary;
 use ondol_engine::view::{Slot, in_names, slots};
 use ondol_engine::{Catalog, ColumnDef, ViewCheck, ViewDef};
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
@@ -211,6 +213,9 @@ impl<'a> Binder<'a> {
         }
         let names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
         let text = self.in_numbers(select, &names)?;
+        let is_own = |s: &Slot| matches!(s, Slot::Relation(n) if is_temporary(*n));
+        let rests_on_own = slots(&text).iter().any(is_own) || name.schema == TEMPORARY;
+        refuse(rests_on_own, "a view over a temporary table")?;
         let mut def =
             ViewDef { id: 0, schema: name.schema, name: name.name.clone(), columns, query: text, check };
         match self.catalog.view(&name) {
