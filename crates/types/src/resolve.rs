@@ -164,6 +164,11 @@ fn type_list(types: &[TypeId]) -> String {
 /// Overloads that PostgreSQL has and this database has not: functions of formats and time zones.
 const ELSEWHERE: &[(&str, &[TypeId])] = {
     &[
+        ("to_char", &[TypeId::INT4, TypeId::TEXT]),
+        ("to_char", &[TypeId::INT8, TypeId::TEXT]),
+        ("to_char", &[TypeId::FLOAT4, TypeId::TEXT]),
+        ("to_char", &[TypeId::FLOAT8, TypeId::TEXT]),
+        ("to_char", &[TypeId::NUMERIC, TypeId::TEXT]),
         ("to_timestamp", &[TypeId::TEXT, TypeId::TEXT]),
         ("date_trunc", &[TypeId::TEXT, TypeId::TIMESTAMPTZ, TypeId::TEXT]),
         (
