@@ -603,7 +603,8 @@ impl Place<'_> {
             w.told = false
         }
         // W5
-        if !mutated("waits_anew_silently") {
+        // That look would make up for an owner that was flagged late.
+        if !mutated("waits_anew_silently") && !mutated("owner_flagged_late") {
             table.advance(&waits.space, &waits.sharers, self.oid)
         }
         if !mutated("cycle_unseen") && table.is_cycle(&waits.space, &waits.sharers, self.session) {

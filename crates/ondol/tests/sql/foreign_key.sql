@@ -184,3 +184,15 @@ ALTER TABLE c ADD FOREIGN KEY (z) REFERENCES p ON DELETE SET NULL (z) NOT VALID;
 SELECT conname, contype, condeferrable, condeferred, convalidated, conrelid::regclass, confrelid::regclass, conindid::regclass,
   confupdtype, confdeltype, confmatchtype, conkey, confkey, confdelsetcols, pg_get_constraintdef(oid)
   FROM pg_constraint WHERE contype = 'f' ORDER BY conname;
+-- Temporary tables.
+CREATE TEMPORARY TABLE tp (a int PRIMARY KEY);
+CREATE TABLE f (a int REFERENCES tp);
+CREATE TEMPORARY TABLE tc (a int REFERENCES p);
+CREATE TEMPORARY TABLE tc (a int REFERENCES tp ON DELETE CASCADE);
+INSERT INTO tc VALUES (1);
+INSERT INTO tp VALUES (1), (2);
+INSERT INTO tc VALUES (1), (2);
+DELETE FROM tp WHERE a = 1;
+SELECT * FROM tc;
+DROP TABLE tp;
+DROP TABLE tp, tc;

@@ -41,6 +41,8 @@ impl<'a> Binder<'a> {
         let own = relation.relname == table.name
             && (schema.is_empty() || self.catalog.schema(schema).is_some_and(|s| s.number == table.schema));
         let referenced = match self.table(relation) {
+            // Its name comes before all others.
+            _ if own && table.schema == TEMPORARY => table.clone(),
             Ok(found) => found.def.full_name(),
             // It is made by this statement.
             Err(_) if own => table.clone(),
@@ -115,6 +117,12 @@ pub fn resolve(catalog: &Catalog, child: &TableDef, new: &NewForeign) -> SqlResu
     };
     let parent = catalog.table(&new.table).ok_or_else(|| missing(&new.table))?;
     let parent = if parent.def.id == child.id { child } else { &parent.def };
+    // Nothing that stays may rest on what a session has for itself, nor others know of that.
+    if (child.schema == TEMPORARY) != (parent.schema == TEMPORARY) {
+        let kind = if child.schema == TEMPORARY { "temporary" } else { "permanent" };
+        let message = format!("constraints on {kind} tables may reference only {kind} tables");
+        return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
+    }
     let find = |def: &TableDef, names: &[String]| -> SqlResult<Vec<usize>> {
         let mut places = Vec::with_capacity(names.len());
         for name in names {
