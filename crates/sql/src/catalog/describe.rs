@@ -108,7 +108,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         | id::PG_GET_VIEWDEF_PRETTY
         | id::PG_GET_VIEWDEF_WIDTH
         | id::PG_GET_VIEWDEF_NAME
-        | id::PG_GET_VIEWDEF_NAME_PRETTY => Ok(Value::Null),
+        | id::PG_GET_VIEWDEF_NAME_PRETTY => view(sight, function, args),
         id::PG_TABLE_IS_VISIBLE => visible(sight.relation(oid_at(0)).map(|o| {
             sight.relation_named("", o.name()).is_some_and(|found| Sight::oid(&found) == oid_at(0))
         })),
@@ -271,7 +271,7 @@ fn own_bytes(object: &Object) -> u64 {
     match object {
         Object::Table(t) => bytes(t),
         Object::Index(t, n) => index_bytes(t, *n),
-        Object::Sequence(_) | Object::System(_) => 0,
+        Object::Sequence(_) | Object::View(_) | Object::System(_) => 0,
     }
 }
 
@@ -284,6 +284,23 @@ fn bytes_of_indexes(object: &Object) -> u64 {
 
 fn size(sight: &Sight<'_>, oid: u32, of: impl Fn(&Object) -> u64) -> SqlResult<Value> {
     Ok(sight.relation(oid).map_or(Value::Null, |o| Value::Int8(of(&o) as i64)))
+}
+
+/// The query that a view is.
+fn view(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult<Value> {
+    let by_name = [id::PG_GET_VIEWDEF_NAME, id::PG_GET_VIEWDEF_NAME_PRETTY].contains(&function);
+    let oid = match by_name {
+        true => match name::find(sight, ObjectKind::Relation, text(args, 0))? {
+            Some(n) => n,
+            None => return Err(registered::missing(ObjectKind::Relation, text(args, 0))),
+        },
+        false => number(args, 0),
+    };
+    let pretty = flag(args, 1) || function == id::PG_GET_VIEWDEF_WIDTH;
+    match sight.relation(oid) {
+        Some(Object::View(v)) => crate::deparse::view(&v, sight.catalog, sight.path, pretty).map(Value::Text),
+        _ => Ok(Value::Null),
+    }
 }
 
 /// A type with a modifier, or (without) as it is when none is given.

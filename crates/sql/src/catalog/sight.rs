@@ -3,7 +3,7 @@
 use super::{FIRST_OID, describe, fixed, name, relation};
 use ondol_engine::name::TEMPORARY;
 pub use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, USER};
-use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Sequence, Table};
+use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Sequence, Table, ViewDef};
 use ondol_types::func::FuncId;
 use ondol_types::objects::{ObjectKind, Objects};
 use ondol_types::{SqlResult, TypeId, Value, ValueRef};
@@ -76,6 +76,7 @@ pub enum Object {
     /// An index, by its place among the table's.
     Index(Arc<Table>, usize),
     Sequence(Arc<Sequence>),
+    View(Arc<ViewDef>),
     System(&'static super::Relation),
 }
 
@@ -85,6 +86,7 @@ impl Object {
             Object::Table(t) => &t.def.name,
             Object::Index(t, n) => &t.def.indexes[*n].name,
             Object::Sequence(s) => &s.def.name,
+            Object::View(v) => &v.name,
             Object::System(r) => r.name,
         }
     }
@@ -92,6 +94,7 @@ impl Object {
         match self {
             Object::Table(t) | Object::Index(t, _) => schema_oid(t.def.schema),
             Object::Sequence(s) => schema_oid(s.def.schema),
+            Object::View(v) => schema_oid(v.schema),
             Object::System(r) => schema_number(r.schema),
         }
     }
@@ -165,7 +168,8 @@ impl<'a> Sight<'a> {
         let own =
             self.tables().flat_map(move |t| std::iter::once(Object::Table(t.clone())).chain(indexes(t)));
         let sequences = self.catalog.sequences().map(|s| Object::Sequence(s.clone()));
-        own.chain(sequences).chain(relation::all().iter().map(Object::System))
+        let views = self.catalog.views.values().map(|v| Object::View(v.clone()));
+        own.chain(sequences).chain(views).chain(relation::all().iter().map(Object::System))
     }
 
     pub fn oid(object: &Object) -> u32 {
@@ -173,6 +177,7 @@ impl<'a> Sight<'a> {
             Object::Table(t) => oid_of(t.def.id),
             Object::Index(t, n) => oid_of(t.def.indexes[*n].id),
             Object::Sequence(s) => oid_of(s.def.id),
+            Object::View(v) => oid_of(v.id),
             Object::System(r) => r.oid,
         }
     }
@@ -192,6 +197,9 @@ impl<'a> Sight<'a> {
         let Some(number) = oid.checked_sub(FIRST_OID) else {
             return relation::all().iter().find(|r| r.oid == oid).map(Object::System);
         };
+        if let Some(v) = self.catalog.views.get(&number) {
+            return Some(Object::View(v.clone()));
+        }
         if let Some(s) = self.catalog.sequence_by_id(number) {
             return Some(Object::Sequence(s.clone()));
         }
@@ -223,6 +231,9 @@ impl<'a> Sight<'a> {
         }
         if let Relation::Sequence(s) = relation {
             return Some(Object::Sequence(s.clone()));
+        }
+        if let Relation::View(v) = relation {
+            return Some(Object::View(v.clone()));
         }
         let Relation::Index { table } = relation else { return None };
         let t = self.catalog.table(table)?;

@@ -95,6 +95,16 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
             checks: 0,
             identity: b'n',
         },
+        Object::View(v) => Class {
+            method: 0,
+            kind: b'v',
+            pages: 0,
+            tuples: -1.0,
+            has_index: false,
+            attributes: v.columns.len(),
+            checks: 0,
+            identity: b'n',
+        },
         Object::System(r) => Class {
             method: if r.is_view { 0 } else { HEAP },
             kind: if r.is_view { b'v' } else { b'r' },
@@ -271,6 +281,12 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
                 attribute(&a, each)
             })
         }
+        Object::View(v) => v.columns.iter().enumerate().try_for_each(|(n, c)| {
+            let (name, ty, number, has_default) = (&c.name, declared(c), n + 1, c.default.is_some());
+            let (not_null, identity, generated) = (false, 0, 0);
+            let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+            attribute(&a, each)
+        }),
         Object::System(r) => r.columns.iter().enumerate().try_for_each(|(n, c)| {
             let (ty, not_null, has_default) = (Type::new(c.ty), c.not_null, false);
             attribute(
