@@ -83,7 +83,7 @@ pub fn own_name(n: usize) -> String {
 /// as a condition. `None`: the names cannot be kept.
 pub fn using(names: &[&str]) -> Option<String> {
     let is_odd = |n: &&str| n.contains(['"', OWN_NAME]);
-    (!names.iter().any(|n| is_odd(n))).then(|| format!("\"%j{}\"", names.join("\u{1}")))
+    (!names.iter().any(is_odd)).then(|| format!("\"%j{}\"", names.join("\u{1}")))
 }
 
 /// Whether an alias, the slots being filled in, is that of a join that was written with USING.

@@ -219,7 +219,7 @@ impl Session {
         let roots: Vec<Object> =
             gone.iter().filter_map(|t| t.user()).map(|u| Object::Type(u.number)).collect();
         let views = self.shown_dependents(&catalog, &roots);
-        if !cascade && !(found.is_empty() && views.is_empty()) {
+        if !(cascade || found.is_empty() && views.is_empty()) {
             let lines: Vec<String> = found.iter().map(|d| d.text().to_string()).chain(views).collect();
             let message = match &shown[..] {
                 [one] => format!("cannot drop type {one} because other objects depend on it"),

@@ -45,9 +45,9 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub fn new(program: Program) -> Plan {
-        let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }))
-            // What foreign keys do to other rows may call functions.
-            && !(program.writes && program.tables.iter().any(|t| !t.references.is_empty()));
+        let calls = program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
+        // What foreign keys do to other rows may call functions.
+        let timeless = !(calls || program.writes && program.tables.iter().any(|t| !t.references.is_empty()));
         let asks_caller = program.ops.iter().any(|op| match op {
             Op::Call { func, .. } => func::find(*func).is_some_and(|f| f.asks),
             _ => false,

@@ -124,7 +124,7 @@ impl<'q> Scribe<'q> {
             self.put(" DISTINCT")
         }
         self.targets(q, names, visible);
-        self.from_clause(q);
+        self.put_from(q);
         if let Some(filter) = &q.filter {
             self.line(" WHERE ", -STANDARD, STANDARD, 1);
             self.expr(filter, false)
@@ -173,15 +173,15 @@ impl<'q> Scribe<'q> {
         }
     }
 
-    fn from_clause(&mut self, q: &'q Query) {
+    fn put_from(&mut self, q: &'q Query) {
         for (n, item) in q.from.iter().enumerate() {
             if n == 0 {
                 self.line(" FROM ", -STANDARD, STANDARD, 2);
-                self.from_item(q, item);
+                self.put_item(q, item);
                 continue;
             }
             self.put(", ");
-            let text = self.apart(|w| w.from_item(q, item));
+            let text = self.apart(|w| w.put_item(q, item));
             if text.starts_with('\n') {
                 let kept = self.out.trim_end_matches(' ').len();
                 self.out.truncate(kept)
@@ -192,7 +192,7 @@ impl<'q> Scribe<'q> {
         }
     }
 
-    fn from_item(&mut self, q: &'q Query, item: &'q From) {
+    fn put_item(&mut self, q: &'q Query, item: &'q From) {
         let (kind, left, right, on) = match item {
             From::Rel(n) => return self.rel(q, usize::from(*n)),
             From::Join { kind, left, right, on } => (kind, &**left, &**right, on),
@@ -208,7 +208,7 @@ impl<'q> Scribe<'q> {
         };
         let in_parens = !self.is_pretty();
         self.put(if in_parens { "(" } else { "" });
-        self.from_item(q, left);
+        self.put_item(q, left);
         let words = match kind {
             JoinKind::Inner if on.is_none() => " CROSS JOIN ",
             JoinKind::Inner => " JOIN ",
@@ -219,7 +219,7 @@ impl<'q> Scribe<'q> {
         self.line(words, -STANDARD, STANDARD, JOIN);
         let right_in_parens = self.is_pretty() && matches!(right, From::Join { .. });
         self.put(if right_in_parens { "(" } else { "" });
-        self.from_item(q, right);
+        self.put_item(q, right);
         self.put(if right_in_parens { ")" } else { "" });
         match (on, &names) {
             (_, Some(names)) if !self.is_stored() => {
@@ -322,13 +322,13 @@ impl<'q> Scribe<'q> {
         let q = self.scopes.last()?.query?;
         let name = self.own_name_of(q, l)?;
         let joins = q.written.as_ref().map_or(&[][..], |w| &w.joins);
-        let is_full = |f: &'q From| self.is_merged_by(q, f, joins, [l, r]);
+        let is_full = |f: &'q From| self.is_merged_by(f, joins, [l, r]);
         let shown: usize =
             q.from.iter().map(|f| self.shown_names(q, f).iter().filter(|n| **n == name).count()).sum();
         (shown == 1 && q.from.iter().any(is_full)).then(|| self.name(name))
     }
 
-    fn is_merged_by(&self, q: &'q Query, item: &'q From, joins: &[WrittenJoin], of: [&Expr; 2]) -> bool {
+    fn is_merged_by(&self, item: &'q From, joins: &[WrittenJoin], of: [&Expr; 2]) -> bool {
         let From::Join { kind, left, right, on } = item else { return false };
         let (first, last) = bounds(item);
         let is_using = joins.iter().any(|j| j.first == first && j.last == last && j.using);
@@ -347,8 +347,8 @@ impl<'q> Scribe<'q> {
             _ => false,
         };
         is_using && *kind == JoinKind::Full && tests.iter().any(is_it)
-            || self.is_merged_by(q, left, joins, of)
-            || self.is_merged_by(q, right, joins, of)
+            || self.is_merged_by(left, joins, of)
+            || self.is_merged_by(right, joins, of)
     }
 
     fn column_list(&mut self, columns: &[String]) {
@@ -385,7 +385,7 @@ impl<'q> Scribe<'q> {
             self.put(if several { "ROWS FROM(" } else { "" });
             for (n, call) in how.calls.iter().enumerate() {
                 self.put(if n > 0 { ", " } else { "" });
-                self.from_call(call)
+                self.put_call(call)
             }
             self.put(if several { ")" } else { "" });
             self.put(if how.ordinality { " WITH ORDINALITY" } else { "" });
@@ -447,7 +447,7 @@ impl<'q> Scribe<'q> {
         Some(self.name(name))
     }
 
-    fn from_call(&mut self, call: &'q Call) {
+    fn put_call(&mut self, call: &'q Call) {
         let name = match call.registered {
             Some(id) => self.function_name(id, &call.name),
             None => quote(&call.name),
