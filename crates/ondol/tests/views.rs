@@ -218,6 +218,28 @@ fn a_view_means_what_it_meant_whatever_its_names_become() {
 }
 
 #[test]
+fn the_catalogue_tells_of_views_and_comments() {
+    let (_folder, db) = open();
+    let mut s = db.session();
+    s.execute(VIEWS).expect("views");
+    let of =
+        "SELECT relkind, relnatts, relhasrules, obj_description(oid, 'pg_class') FROM pg_class WHERE relname";
+    assert_eq!(rows(&mut s, &format!("{of} = 'v'")), ["v|4|true|a view's"]);
+    let text =
+        " SELECT v.a AS x,\n    u.d AS y,\n    'happy'::mood AS z\n   FROM (v\n     JOIN u USING (a));";
+    for call in
+        ["pg_get_viewdef('w'::regclass)", "pg_get_viewdef('w')", "pg_get_viewdef('w'::regclass, false)"]
+    {
+        assert_eq!(rows(&mut s, &format!("SELECT {call}")), [text]);
+    }
+    assert_eq!(rows(&mut s, "SELECT definition FROM pg_views WHERE viewname = 'w'"), [text]);
+    assert_eq!(rows(&mut s, "SELECT col_description('w'::regclass, 2)"), ["a view's column's"]);
+    let columns = "SELECT attname, attnum FROM pg_attribute WHERE attrelid = 'w'::regclass ORDER BY 2";
+    assert_eq!(rows(&mut s, columns), ["x|1", "y|2", "z|3"]);
+    assert_eq!(rows(&mut s, "SELECT pg_get_viewdef('t'::regclass)"), ["NULL"]);
+}
+
+#[test]
 fn comments_follow_what_they_are_on() {
     let (_folder, db) = open();
     let mut s = db.session();

@@ -7,7 +7,9 @@ use super::routine::gives_set;
 use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
 use ondol_engine::dictionary::action_word;
-use ondol_engine::{ForeignDef, FunctionDef, IndexDef, IndexKind, KeyAction, Returns, Table};
+use ondol_engine::{
+    CommentKind, Commented, ForeignDef, FunctionDef, IndexDef, IndexKind, KeyAction, Returns, Table,
+};
 use ondol_types::catalog::{name as names, oid, registered};
 use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::name::quote;
@@ -165,16 +167,17 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::PG_TABLESPACE_LOCATION => Ok(Value::Text(String::new())),
         id::PG_RELATION_FILENODE => Ok(match &sight.relation(oid_at(0)) {
             Some(Object::System(r)) if r.is_view => Value::Null,
+            Some(Object::View(_)) => Value::Null,
             Some(_) => oid::oid(oid_at(0)),
             None => Value::Null,
         }),
         id::PG_RELATION_IS_PUBLISHABLE => {
             visible(sight.relation(oid_at(0)).map(|o| matches!(o, Object::Table(_))))
         }
-        // Nothing has a comment.
-        id::OBJ_DESCRIPTION | id::OBJ_DESCRIPTION_OF_ANY | id::COL_DESCRIPTION | id::SHOBJ_DESCRIPTION => {
-            Ok(Value::Null)
-        }
+        id::OBJ_DESCRIPTION | id::OBJ_DESCRIPTION_OF_ANY => told(comment_on(sight, oid_at(0), None)),
+        id::COL_DESCRIPTION => told(comment_on(sight, oid_at(0), Some(int4(args, 1).unwrap_or(0)))),
+        // What all databases share has none.
+        id::SHOBJ_DESCRIPTION => Ok(Value::Null),
         id::PG_BACKEND_PID => Ok(Value::Int4(sight.session.process())),
         id::PG_IS_IN_RECOVERY | id::PG_IS_OTHER_TEMP_SCHEMA | id::PG_JIT_AVAILABLE => Ok(Value::Bool(false)),
         id::ROW_SECURITY_ACTIVE | id::ROW_SECURITY_ACTIVE_NAME => Ok(Value::Bool(false)),
@@ -191,6 +194,23 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::TO_REGCOLLATION => to_number(sight, TypeId::REGCOLLATION, text(args, 0)),
         other => privilege(sight, other, args),
     }
+}
+
+/// The comment on an object of the dictionary, or on a column of a relation.
+fn comment_on(sight: &Sight<'_>, oid: u32, column: Option<i32>) -> Option<String> {
+    let id = oid.checked_sub(super::sight::oid_of(0))?;
+    let Some(column) = column else {
+        let kinds = [CommentKind::Relation, CommentKind::Function, CommentKind::Type];
+        let found = kinds.into_iter().find_map(|k| sight.catalog.comment(&Commented::whole(k, id)));
+        return found.map(str::to_string);
+    };
+    let place = usize::try_from(column).ok()?.checked_sub(1)?;
+    let name = match sight.relation(oid)? {
+        Object::Table(t) => t.def.columns.get(place)?.name.clone(),
+        Object::View(v) => v.columns.get(place)?.name.clone(),
+        _ => return None,
+    };
+    sight.catalog.comment(&Commented::part(CommentKind::Column, id, &name)).map(str::to_string)
 }
 
 /// `to_regclass` and its like: NULL for a name that is no object's.

@@ -203,6 +203,9 @@ impl<'a> Sight<'a> {
         if let Some(s) = self.catalog.sequence_by_id(number) {
             return Some(Object::Sequence(s.clone()));
         }
+        if let Some(v) = self.catalog.view_by_id(number) {
+            return Some(Object::View(v.clone()));
+        }
         self.tables().find_map(|t| {
             if t.def.id == number {
                 return Some(Object::Table(t.clone()));
@@ -229,8 +232,10 @@ impl<'a> Sight<'a> {
         if let Some(t) = relation.table() {
             return Some(Object::Table(t.clone()));
         }
-        if let Relation::Sequence(s) = relation {
-            return Some(Object::Sequence(s.clone()));
+        match relation {
+            Relation::Sequence(s) => return Some(Object::Sequence(s.clone())),
+            Relation::View(v) => return Some(Object::View(v.clone())),
+            _ => {}
         }
         if let Relation::View(v) = relation {
             return Some(Object::View(v.clone()));
