@@ -107,6 +107,35 @@ fn memory_is_given_back_at_the_sessions_end() {
     assert!(used(&db) < before + (4 << 20), "{} bytes, {before} before", used(&db));
 }
 
+#[test]
+fn nothing_that_stays_rests_on_them() {
+    let folder = TempFolder::new().expect("a folder");
+    let db = open(&folder);
+    let mut s = db.session();
+    run(&mut s, "CREATE TABLE kept (a int PRIMARY KEY); CREATE TEMP TABLE t (a int PRIMARY KEY)");
+    for (sql, expected) in [
+        ("CREATE VIEW v AS SELECT * FROM t", "0A000"),
+        ("CREATE VIEW v AS SELECT (SELECT max(a) FROM t) FROM kept", "0A000"),
+        ("CREATE TABLE k (a int REFERENCES t)", "42P16"),
+        ("CREATE TEMP TABLE k (a int REFERENCES kept)", "0A000"),
+        ("CREATE TEMP TABLE k (a int REFERENCES t)", "0A000"),
+        ("COMMENT ON TABLE t IS 'mine'", "0A000"),
+        ("CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t'", "0A000"),
+        ("CREATE TEMP TABLE k (a serial)", "0A000"),
+        ("ALTER TABLE t ADD b int GENERATED ALWAYS AS IDENTITY", "0A000"),
+        ("CREATE SEQUENCE pg_temp.s", "0A000"),
+        ("ALTER TABLE t SET SCHEMA public", "0A000"),
+        ("CREATE TABLE k ON COMMIT DROP AS SELECT 1", "42P16"),
+    ] {
+        assert_eq!(state(&mut s, sql), expected, "{sql}");
+    }
+    // A function's body may name one, as long as it is there.
+    run(&mut s, "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'");
+    assert_eq!(rows(&mut s, "SELECT f()"), ["0"]);
+    drop(s);
+    assert_eq!(state(&mut db.session(), "SELECT f()"), "42P01");
+}
+
 /// The files of a folder, as they are now.
 fn copied(from: &std::path::Path, to: &std::path::Path) {
     std::fs::create_dir_all(to).expect("a folder");
