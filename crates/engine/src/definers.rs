@@ -11,8 +11,8 @@
 //!   it would claim by what it sees. What is claimed stays as it is in the newest dictionary, so what is
 //!   found then is true until the end. What others have not committed is not there: who would change it
 //!   does not wait for it.
-//! - **G2** *Names.* Tables, indexes, views and types have one space of names in each schema, in which each is
-//!   claimed for itself; a table that is dropped is claimed with its indexes. A function is claimed by its
+//! - **G2** *Names.* Tables, indexes, views and types have one space of names in each schema, in which each
+//!   is claimed for itself; a table that is dropped is claimed with its indexes. A function is claimed by its
 //!   name and arguments, a schema by its name.
 //! - **G3** *What is rested on is shared.* Types of columns, arguments and other types; types and functions
 //!   whose names stand in the text of a default or a check; what a view's query names; a table whose rows a
