@@ -494,6 +494,8 @@ fn is_stored(statement: &Statement) -> bool {
         statement,
         Statement::CreateTable { .. }
             | Statement::AlterTable(_)
+            | Statement::CreateView { .. }
+            | Statement::AlterView { .. }
             | Statement::CreateFunction { .. }
             | Statement::CreateType { .. }
             | Statement::AlterType { .. }

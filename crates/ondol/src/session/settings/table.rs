@@ -51,6 +51,25 @@ const RULES: &[(&str, Rule)] = &[
     ("transaction_read_only", Rule::Obeyed),
 ];
 
+/// Ways of planning and running that are not there: whether they may be taken or not, they are not.
+const NOT_THERE: &[&str] = &[
+    "enable_async_append",
+    "enable_bitmapscan",
+    "enable_gathermerge",
+    "enable_incremental_sort",
+    "enable_indexonlyscan",
+    "enable_memoize",
+    "enable_mergejoin",
+    "enable_parallel_append",
+    "enable_parallel_hash",
+    "enable_partition_pruning",
+    "enable_partitionwise_aggregate",
+    "enable_partitionwise_join",
+    "enable_tidscan",
+    "geqo",
+    "jit",
+];
+
 /// What a session finds where PostgreSQL's server would say something else.
 const DEFAULTS: &[(&str, &str)] = &[
     ("server_version", concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")")),
@@ -107,7 +126,10 @@ pub(super) fn place(key: &str) -> Option<usize> {
 impl Setting {
     fn new(known: KnownSetting) -> Setting {
         let key = known.name.to_ascii_lowercase();
-        let rule = RULES.iter().find(|r| r.0 == key).map_or(Rule::Fixed, |r| r.1);
+        let rule = match NOT_THERE.contains(&&*key) {
+            true => Rule::Obeyed,
+            false => RULES.iter().find(|r| r.0 == key).map_or(Rule::Fixed, |r| r.1),
+        };
         let default = match key.as_str() {
             "max_parallel_workers_per_gather" => threads().into(),
             _ => DEFAULTS.iter().find(|d| d.0 == key).map_or(known.default, |d| d.1).into(),
