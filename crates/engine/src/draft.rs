@@ -61,6 +61,8 @@ impl Draft {
         !self.schemas.is_empty()
             || !self.functions.is_empty()
             || !self.types.is_empty()
+            || !self.views.is_empty()
+            || !self.comments.is_empty()
             || self.relations.keys().any(|name| name.schema != TEMPORARY)
     }
     /// The session's own tables.

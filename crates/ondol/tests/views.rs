@@ -224,7 +224,7 @@ fn the_catalogue_tells_of_views_and_comments() {
     s.execute(VIEWS).expect("views");
     let of =
         "SELECT relkind, relnatts, relhasrules, obj_description(oid, 'pg_class') FROM pg_class WHERE relname";
-    assert_eq!(rows(&mut s, &format!("{of} = 'v'")), ["v|4|true|a view's"]);
+    assert_eq!(rows(&mut s, &format!("{of} = 'v'")), ["v|4|t|a view's"]);
     let text =
         " SELECT v.a AS x,\n    u.d AS y,\n    'happy'::mood AS z\n   FROM (v\n     JOIN u USING (a));";
     for call in

@@ -393,9 +393,15 @@ impl<'q> Scribe<'q> {
             return self.column_list(&columns);
         }
         match &entry.rel {
-            Rel::Query(inner) => {
+            Rel::Query(inner) if bare_values(inner, None).is_none() || entry.alias != "*VALUES*" => {
                 self.put("(");
                 self.inner_query(inner, None, true);
+                self.put(")")
+            }
+            // Rows that are a query of their own: PostgreSQL writes them as it does those of FROM.
+            Rel::Query(inner) => {
+                self.put("(");
+                bare_values(inner, None).into_iter().for_each(|rows| self.values(rows));
                 self.put(")")
             }
             Rel::Values(rows) => {
