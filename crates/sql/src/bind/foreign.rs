@@ -51,10 +51,6 @@ impl<'a> Binder<'a> {
                 return Err(e);
             }
         };
-        if referenced.schema == TEMPORARY && table.schema != TEMPORARY {
-            let message = "constraints on permanent tables may reference only permanent tables";
-            return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message.into()));
-        }
         let owned = |list: Vec<&str>| list.into_iter().map(str::to_string).collect();
         let columns = match column {
             Some(c) => vec![c.to_string()],
