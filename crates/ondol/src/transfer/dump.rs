@@ -277,9 +277,13 @@ pub fn create_view(view: &ViewDef, catalog: &Catalog, path: Option<&Path>) -> Sq
     Ok(format!("CREATE VIEW {name} AS\n{query}{check};\n"))
 }
 
-/// The statements that put comments on what there is.
+/// The statements that put comments on what there is, in an order that no number of an object decides: a
+/// database that was restored has others.
 fn comments(catalog: &Catalog) -> Vec<String> {
-    catalog.comments.iter().filter_map(|(on, text)| comment(catalog, on, text)).collect()
+    let all = catalog.comments.iter().filter_map(|(on, text)| comment(catalog, on, text));
+    let mut all: Vec<String> = all.collect();
+    all.sort();
+    all
 }
 
 /// The statement that puts a comment on something.
