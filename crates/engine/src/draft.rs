@@ -58,12 +58,14 @@ impl Draft {
     }
     /// Whether it changes what others see.
     pub fn concerns_others(&self) -> bool {
-        !self.schemas.is_empty()
-            || !self.functions.is_empty()
-            || !self.types.is_empty()
-            || !self.views.is_empty()
-            || !self.comments.is_empty()
-            || self.relations.keys().any(|name| name.schema != TEMPORARY)
+        // Whoever adds a kind of object has to think of it here.
+        let Draft { schemas, relations, functions, types, views, comments, on_commit: _ } = self;
+        let none = schemas.is_empty()
+            && functions.is_empty()
+            && types.is_empty()
+            && views.is_empty()
+            && comments.is_empty();
+        !none || relations.keys().any(|name| name.schema != TEMPORARY)
     }
     /// The session's own tables.
     pub fn temporary_tables(&self) -> impl Iterator<Item = &Arc<Table>> {

@@ -11,7 +11,7 @@ use crate::connection::{Access, Connection, Isolation, STALE, Scan};
 use crate::name::{Name, PUBLIC, TEMPORARY, USUAL_PATH};
 use crate::row;
 use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
-use ondol_base::sim::{Random, mutated};
+use ondol_base::sim::Random;
 use ondol_kernel::Strings;
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, domain};
@@ -304,11 +304,6 @@ impl Definer {
     fn alter(&mut self, table: &Name) -> SqlResult<()> {
         let Some(old) = self.c.catalog().table(table).map(|t| t.def.clone()) else { return Ok(()) };
         let mut def = old.clone();
-        // Who drops the table meanwhile would leave it under the other name, or give its heaps up twice: that
-        // ends the process.
-        if mutated("claims_not_waited_for") {
-            return Ok(());
-        }
         let mut origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
         match self.r.below(8) {
             6 | 7 if def.columns.len() == ROW.len() => {

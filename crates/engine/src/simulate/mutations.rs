@@ -236,7 +236,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "keys that became old while an index was filled are not taken out",
         Favour::Indexes
     ),
-    engine!("claims_not_waited_for", "what another has claimed is claimed all the same", Favour::Definers),
+    engine!(
+        "claims_not_waited_for",
+        "functions and schemas that another has claimed are claimed all the same",
+        Favour::Definers
+    ),
     engine!(
         "looked_after_claims",
         "a definition looks for what it changes once more after it has claimed what was there",
