@@ -203,6 +203,8 @@ impl<'a> Binder<'a> {
         }
         let has_own = table.def.schema == TEMPORARY && !altered.sequences.is_empty();
         refuse(has_own, "a serial or identity column of a temporary table")?;
+        let has_foreign = table.def.schema == TEMPORARY && !altered.foreign.is_empty();
+        refuse(has_foreign, "a FOREIGN KEY of a temporary table")?;
         let keys = self.new_keys(&table.def, &altered)?;
         let def = (altered.def != table.def).then_some(altered.def);
         Ok(Statement::AlterTable(AlterTable {

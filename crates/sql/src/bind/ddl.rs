@@ -138,6 +138,8 @@ impl<'a> Binder<'a> {
         let has_own = place.schema == TEMPORARY && !sequences.is_empty();
         refuse(has_own, "a serial or identity column of a temporary table")?;
         let is_own = place.schema == TEMPORARY;
+        // ON COMMIT would take rows away under those that name them.
+        refuse(is_own && !foreign.is_empty(), "a FOREIGN KEY of a temporary table")?;
         refuse(is_own && !comments.is_empty(), "a comment on a temporary table")?;
         Ok(Statement::CreateTable {
             name: place,
