@@ -19,7 +19,7 @@ use crate::parse::tree::{
 };
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::view::{Slot, slots};
-use ondol_engine::{Generated, IndexKind, Name, Relation, TableDef};
+use ondol_engine::{ColumnDef, Generated, IndexKind, Name, Relation, TableDef};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
@@ -456,25 +456,25 @@ impl<'a> Binder<'a> {
     }
 
     fn drop_identity(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
-        let def = &mut altered.def;
-        let n = column_of(def, &c.name)?;
-        if def.columns[n].identity().is_none() {
-            let what = of_relation(&c.name, def, "is not an identity column");
-            if !c.missing_ok {
-                return Err(wrong("55000", what));
-            }
-            self.notices.push(("00000", format!("{what}, skipping")));
-            return Ok(());
-        }
-        def.columns[n].generated = None;
-        Ok(())
+        self.drop_generated(altered, c, |d| d.identity().is_some(), "is not an identity column")
     }
 
     fn drop_expression(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        self.drop_generated(altered, c, |d| d.computed().is_some(), "is not a stored generated column")
+    }
+
+    /// `is_not`: what is said of a column that is not of the kind.
+    fn drop_generated(
+        &mut self,
+        altered: &mut Altered<'a>,
+        c: &'a AlterTableCmd,
+        is_of_kind: fn(&ColumnDef) -> bool,
+        is_not: &str,
+    ) -> SqlResult<()> {
         let def = &mut altered.def;
         let n = column_of(def, &c.name)?;
-        if def.columns[n].computed().is_none() {
-            let what = of_relation(&c.name, def, "is not a stored generated column");
+        if !is_of_kind(&def.columns[n]) {
+            let what = of_relation(&c.name, def, is_not);
             if !c.missing_ok {
                 return Err(wrong("55000", what));
             }
