@@ -16,6 +16,7 @@ use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
+use ondol_sql::level::IsolationLevel;
 use ondol_types::catalog::registered;
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
@@ -82,6 +83,9 @@ pub(crate) struct Quick {
     /// How values are read and shown.
     pub styles: Styles,
     pub timeout: Option<Duration>,
+    /// What a transaction is that says nothing else.
+    pub default_level: IsolationLevel,
+    pub default_read_only: bool,
     /// A statement outside a transaction needs one of its own: the default level or mode is not the usual
     /// one.
     pub own_transaction: bool,
@@ -99,9 +103,13 @@ pub(crate) struct Quick {
 impl Quick {
     fn new(settings: &Settings) -> Quick {
         let timeout = settings.ms("statement_timeout");
-        let own_transaction = settings.get("default_transaction_isolation") != "read committed"
-            || settings.is_on("default_transaction_read_only");
+        let level = IsolationLevel::of_name(settings.get("default_transaction_isolation"));
+        let default_level = level.unwrap_or(IsolationLevel::ReadCommitted);
+        let default_read_only = settings.is_on("default_transaction_read_only");
+        let own_transaction = default_level != IsolationLevel::ReadCommitted || default_read_only;
         Quick {
+            default_level,
+            default_read_only,
             synchronous: settings.get("synchronous_commit") != "off",
             styles: settings.styles(),
             timeout,

@@ -7,6 +7,7 @@
 //!   what it refuses (SAVEPOINT outside a transaction) is refused.
 use crate::session::Session;
 use crate::session::output::Output;
+use crate::session::settings::Settings;
 use ondol_engine::{Access, Token};
 use ondol_sql::level::IsolationLevel;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -70,14 +71,8 @@ impl Session {
             self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
             return self.change_transaction(level, access);
         }
-        let level = level.unwrap_or_else(|| {
-            let default = self.settings.get("default_transaction_isolation");
-            IsolationLevel::of_name(default).unwrap_or(IsolationLevel::ReadCommitted)
-        });
-        let read_only = match access {
-            Some(a) => a == Access::ReadOnly,
-            None => self.settings.is_on("default_transaction_read_only"),
-        };
+        let level = level.unwrap_or(self.quick.default_level);
+        let read_only = access.map_or(self.quick.default_read_only, |a| a == Access::ReadOnly);
         let mark = self.settings.clone();
         self.connection
             .begin(level.isolation(), if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
@@ -85,8 +80,8 @@ impl Session {
         self.marks.clear();
         self.marks.push((String::new(), mark));
         self.fresh = true;
-        self.settings.set_for_transaction("transaction_isolation", level.name());
-        self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
+        self.settings.set_isolation(level);
+        self.settings.set_read_only(read_only);
         Ok(())
     }
 
@@ -172,19 +167,26 @@ impl Session {
     }
 
     pub(crate) fn settings_committed(&mut self) {
+        let before = self.settings.clone();
         self.settings.end_transaction();
-        self.marks.clear();
-        self.cursors.sweep();
-        self.settings_changed();
+        self.settings_ended(&before)
     }
 
     pub(crate) fn settings_rolled_back(&mut self) {
+        let before = self.settings.clone();
         if let Some((_, m)) = self.marks.first() {
             self.settings.go_back(m)
         }
+        self.settings_ended(&before)
+    }
+
+    fn settings_ended(&mut self, before: &Settings) {
         self.marks.clear();
         self.cursors.sweep();
-        self.settings_changed();
+        match self.settings.shares_values(before) {
+            true => self.look_for_held(),
+            false => self.settings_changed(),
+        }
     }
 
     pub(crate) fn set_savepoint(&mut self, name: &str) -> SqlResult<()> {
@@ -206,7 +208,7 @@ impl Session {
         }
         // What was made read-only since the savepoint is as it was.
         let read_only = self.connection.transaction_access() == Some(Access::ReadOnly);
-        self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
+        self.settings.set_read_only(read_only);
         Ok(())
     }
 
@@ -263,12 +265,11 @@ impl Session {
         }
         if let Some(l) = level.filter(|l| l.name() != self.settings.get("transaction_isolation")) {
             self.connection.set_transaction(Some(l.isolation()), None)?;
-            self.settings.set_for_transaction("transaction_isolation", l.name());
+            self.settings.set_isolation(l);
         }
         if let Some(a) = access {
             self.connection.set_transaction(None, Some(a))?;
-            let value = if a == Access::ReadOnly { "on" } else { "off" };
-            self.settings.set_for_transaction("transaction_read_only", value);
+            self.settings.set_read_only(a == Access::ReadOnly);
         }
         Ok(())
     }

@@ -364,14 +364,14 @@ impl Session {
                 } else if local && !in_transaction {
                     self.warn_local();
                 }
-                let wanted = IsolationLevel::of_name(&self.checked("transaction_isolation", value)?);
+                let wanted = IsolationLevel::of_name(&self.settings.checked("transaction_isolation", value)?);
                 self.change_transaction(wanted, None)?;
             }
             "transaction_read_only" => {
                 if local && !in_transaction {
                     self.warn_local();
                 }
-                let on = self.checked("transaction_read_only", value)? == "on";
+                let on = self.settings.checked("transaction_read_only", value)? == "on";
                 let access = if on { Access::ReadOnly } else { Access::ReadWrite };
                 self.change_transaction(None, Some(access))?;
             }
@@ -393,19 +393,10 @@ impl Session {
         self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
     }
 
-    /// A value as a setting would have it; the setting is left alone.
-    fn checked(&mut self, name: &'static str, value: Option<&str>) -> SqlResult<String> {
-        let mut settings = self.settings.clone();
-        settings.set(name, value, true)?;
-        Ok(settings.get(name).to_string())
-    }
-
     fn show(&mut self, name: &str, out: &mut dyn Output) -> SqlResult<()> {
         if !self.connection.in_transaction() {
-            let level = self.settings.get("default_transaction_isolation").to_string();
-            let read_only = self.settings.get("default_transaction_read_only").to_string();
-            self.settings.set_for_transaction("transaction_isolation", level);
-            self.settings.set_for_transaction("transaction_read_only", read_only);
+            self.settings.set_isolation(self.quick.default_level);
+            self.settings.set_read_only(self.quick.default_read_only);
         }
         if name.eq_ignore_ascii_case("all") {
             let columns: Arc<[Column]> =

@@ -8,6 +8,9 @@
 //!   end of the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one
 //!   reference. A name with a dot that was made in a transaction stays when that is rolled back, and is
 //!   empty.
+//! - **T3** The mode of the running transaction lies beside them: a transaction that sets nothing leaves the
+//!   same values, and nothing that follows from them is made again ([`Settings::shares_values`]).
+use ondol_sql::level::IsolationLevel;
 use ondol_types::style::{IntervalStyle, Styles};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::borrow::Cow;
@@ -45,9 +48,35 @@ impl Values {
     }
 }
 
+/// The settings that are the running transaction's.
+#[derive(Clone, Copy)]
+struct Mode {
+    isolation: IsolationLevel,
+    read_only: bool,
+}
+
+/// What a transaction is that says nothing else.
+const USUAL_MODE: Mode = Mode { isolation: IsolationLevel::ReadCommitted, read_only: false };
+
+/// Where the settings are that a transaction or a statement looks at.
+struct Places {
+    path: usize,
+    isolation: usize,
+    read_only: usize,
+}
+static PLACES: LazyLock<Places> = LazyLock::new(|| {
+    let of = |name| table::place(name).unwrap_or(usize::MAX);
+    Places {
+        path: of("search_path"),
+        isolation: of("transaction_isolation"),
+        read_only: of("transaction_read_only"),
+    }
+});
+
 /// A copy, which shares the values, is a place to come back to.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    mode: Mode,
     /// What a session begins with, where that is not PostgreSQL's default: what its database tells.
     base: Arc<Values>,
     now: Arc<Values>,
@@ -84,6 +113,10 @@ fn missing(name: &str) -> SqlError {
     SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
 }
 
+fn word(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
 /// Whether a name with a dot can be a setting's.
 fn check_custom(name: &str) -> SqlResult<()> {
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
@@ -104,7 +137,7 @@ impl Settings {
             base.put(place, Some(log_ring.into()))
         }
         let none: Arc<Values> = Arc::default();
-        Settings { base: Arc::new(base), now: none.clone(), lasting: none }
+        Settings { mode: USUAL_MODE, base: Arc::new(base), now: none.clone(), lasting: none }
     }
 
     /// Sets everything as it was when the session began, except the mode of the running transaction. Names
@@ -113,11 +146,7 @@ impl Settings {
         let mut new = Values::default();
         new.custom.extend(self.now.custom.iter().map(|v| (v.0.clone(), String::new())));
         let new = Arc::new(new);
-        let mut fresh = Settings { base: self.base.clone(), now: new.clone(), lasting: new };
-        for name in ["transaction_isolation", "transaction_read_only"] {
-            fresh.set_for_transaction(name, self.get(name).to_string());
-        }
-        *self = fresh
+        *self = Settings { mode: self.mode, base: self.base.clone(), now: new.clone(), lasting: new }
     }
 
     /// Goes back to a place that was remembered.
@@ -132,7 +161,19 @@ impl Settings {
         }
     }
 
+    /// T3.
+    pub fn shares_values(&self, other: &Settings) -> bool {
+        Arc::ptr_eq(&self.now, &other.now)
+    }
+
     fn at(&self, place: usize) -> &str {
+        match place {
+            _ if place == PLACES.isolation => self.mode.isolation.name(),
+            _ if place == PLACES.read_only => word(self.mode.read_only),
+            _ => self.value(place),
+        }
+    }
+    fn value(&self, place: usize) -> &str {
         self.now.of(place).unwrap_or_else(|| self.first(place))
     }
     /// What the session began with.
@@ -148,8 +189,7 @@ impl Settings {
     /// The setting that each statement is planned by.
     #[inline]
     pub fn search_path(&self) -> &str {
-        static PLACE: LazyLock<usize> = LazyLock::new(|| table::place("search_path").unwrap_or(0));
-        self.at(*PLACE)
+        self.value(PLACES.path)
     }
     pub fn is_on(&self, name: &'static str) -> bool {
         self.get(name) == "on"
@@ -249,21 +289,33 @@ impl Settings {
         Ok(())
     }
 
+    /// A value as the setting would have it.
+    pub fn checked<'a>(&'a self, name: &str, value: Option<&str>) -> SqlResult<Cow<'a, str>> {
+        let place = table::place(name).ok_or_else(|| missing(name))?;
+        let setting = &table::all()[place];
+        setting.may_change(name)?;
+        match value {
+            Some(v) => setting.value(name, v, self.at(place)).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(self.first(place))),
+        }
+    }
+
     fn changing(&mut self, local: bool) -> impl Iterator<Item = &mut Arc<Values>> {
         let lasting = (!local).then_some(&mut self.lasting);
         [&mut self.now].into_iter().chain(lasting)
     }
 
-    /// Sets for the running transaction what is not a user's SET (its isolation level, say).
-    pub fn set_for_transaction(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
-        let value = value.into();
-        if let Some(place) = table::place(name).filter(|&p| self.at(p) != value) {
-            Arc::make_mut(&mut self.now).put(place, Some(value));
-        }
+    /// Tells the level of the running transaction.
+    pub fn set_isolation(&mut self, level: IsolationLevel) {
+        self.mode.isolation = level
+    }
+    pub fn set_read_only(&mut self, read_only: bool) {
+        self.mode.read_only = read_only
     }
 
     /// The transaction was committed: what was LOCAL ends. A name with a dot that came with it stays.
     pub fn end_transaction(&mut self) {
+        self.mode = USUAL_MODE;
         let local = std::mem::replace(&mut self.now, self.lasting.clone());
         if local.custom.len() > self.lasting.custom.len() {
             let lasting = Arc::make_mut(&mut self.lasting);
