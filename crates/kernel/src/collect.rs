@@ -4,8 +4,10 @@
 //! when it grows, a background thread on all that are not empty.
 //!
 //! - **C1** An item of commit c is final once every live snapshot is at or past c.
-//! - **C2** Before that, the chain is thinned: of neighbouring nodes between which no snapshot can lie, one
-//!   is made. So a chain is never longer than the live snapshots + 1 (and what is not visible yet).
+//! - **C2** Before that, the chain is thinned: of a run of neighbouring nodes between which no snapshot can
+//!   lie, one is made once there are [`RUN`] of them. So whoever changes a row beside an old snapshot pays for
+//!   a fold each [`RUN`] - 1 times, and a chain is never longer than [`RUN`] - 1 nodes for each of the live
+//!   snapshots + 1 (and what is not visible yet).
 //! - **C3** A slot whose chain cannot be emptied yet is flagged HELD and waits in one list once, whatever
 //!   happens to it meanwhile.
 //! - **C4** An index entry goes only when no remaining version, committed or not, has its key; this is asked
@@ -356,6 +358,29 @@ fn prune(
     }
 }
 
+/// Nodes that are folded into one, at the least (C2).
+const RUN: usize = 4;
+
+/// The nodes from `first` on between which no snapshot lies.
+///
+/// # Safety
+/// The chain is latched, by a caller that is pinned.
+unsafe fn run<'a>(first: &'a Version, h: &Horizon, nodes: &mut Vec<&'a Version>) {
+    nodes.clear();
+    nodes.push(first);
+    let (mut newer, mut next) = (first.ts.load(Ordering::Acquire), first.next.load(Ordering::Acquire));
+    // SAFETY: by the contract above.
+    while let Some(v) = unsafe { node(next) } {
+        let ts = v.ts.load(Ordering::Acquire);
+        // A snapshot in [ts, newer) needs the state between them.
+        if ts <= h.oldest || h.snapshots.iter().any(|s| *s >= ts && *s < newer) {
+            break;
+        }
+        nodes.push(v);
+        (newer, next) = (ts, v.next.load(Ordering::Acquire))
+    }
+}
+
 /// Drops nodes that every snapshot is past, folds those between which no snapshot lies (C2); true if visible
 /// nodes are left. The caller is pinned until what was unlinked is retired.
 fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
@@ -368,6 +393,7 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     // `at` is the place that holds the link to the next node: word 1 itself, or a kept node.
     let mut before: Option<&Version> = None;
     let mut next = link;
+    let mut nodes = Vec::new();
     // The head as it will be; flags are put back when the latch is released.
     let mut head = link & (POINTER | MARK);
     let set = |before: Option<&Version>, to: u64, head: &mut u64| match before {
@@ -389,32 +415,29 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
             tail = next;
             break;
         }
+        left = true;
         // SAFETY: as above.
-        if let Some(older) = unsafe { node(after) } {
-            let older_ts = older.ts.load(Ordering::Acquire);
-            // A snapshot in [older, this) needs the state between them.
-            let needed = h.snapshots.iter().any(|s| *s >= older_ts && *s < ts);
-            if older_ts > h.oldest && !needed {
-                let data = fold(v, older);
-                let to = older.next.load(Ordering::Acquire);
-                if let Some(f) = Version::new(data.len(), older.prev, to, std::ptr::null()) {
-                    // SAFETY: not shared yet.
-                    unsafe {
-                        Version::fill(f, &data);
-                        (*f).ts.store(ts, Ordering::Release);
-                        let saved = (v.size() + older.size()).saturating_sub((*f).size());
-                        unlinked.bytes += saved;
-                    }
-                    unlinked.nodes.extend([next, after].map(|link| (link & POINTER) as usize));
-                    set(before, f as u64, &mut head);
-                    next = f as u64;
-                    continue;
-                }
+        unsafe { run(v, h, &mut nodes) };
+        let last = nodes[nodes.len() - 1];
+        let to = last.next.load(Ordering::Acquire);
+        if nodes.len() >= RUN {
+            let data = fold(&nodes);
+            if let Some(f) = Version::new(data.len(), last.prev, to, std::ptr::null()) {
+                // SAFETY: not shared yet; then reachable, and the chain is latched.
+                let folded = unsafe {
+                    Version::fill(f, &data);
+                    (*f).ts.store(ts, Ordering::Release);
+                    &*f
+                };
+                set(before, f as u64, &mut head);
+                let size: usize = nodes.iter().map(|v| v.size()).sum();
+                unlinked.bytes += size.saturating_sub(folded.size());
+                unlinked.nodes.extend(nodes.iter().map(|v| *v as *const Version as usize));
+                (before, next) = (Some(folded), to);
+                continue;
             }
         }
-        left = true;
-        before = Some(v);
-        next = after;
+        (before, next) = (Some(last), to)
     }
     unlatch(word1, head);
     // SAFETY: they are not retired yet.

@@ -251,19 +251,21 @@ pub fn difference(before: &[u8], after: &[u8], out: &mut Vec<u64>) {
     }
 }
 
-/// XORs two differences into one.
-pub fn fold(a: &Version, b: &Version) -> Vec<u64> {
-    let (mut x, mut y) = (a.pieces(), b.pieces());
-    if let (Some((at, p)), Some((other, q))) = (x.next(), y.next())
-        && (at, p.len()) == (other, q.len())
-        && x.rest.is_empty()
-        && y.rest.is_empty()
+/// XORs differences into one.
+pub fn fold(nodes: &[&Version]) -> Vec<u64> {
+    let Some((first, others)) = nodes.split_first() else { return Vec::new() };
+    let head = first.words().first();
+    let is_alike = |v: &&Version| v.words().first() == head && v.words().len() == first.words().len();
+    if let Some((at, piece)) = first.pieces().next()
+        && piece.len() + 1 == first.words().len()
+        && others.iter().all(is_alike)
     {
-        // The same columns twice, side by side, as by most who change a row again and again.
-        return pieces_of(p.iter().zip(q).enumerate().map(|(i, (x, y))| (at + i, x ^ y)));
+        // The same columns again and again, side by side, as by most who change a row often.
+        let word = |i: usize| nodes.iter().fold(0, |x, v| x ^ v.words()[1 + i]);
+        return pieces_of((0..piece.len()).map(|i| (at + i, word(i))));
     }
-    let mut words = Vec::with_capacity(a.words().len() + b.words().len());
-    for (at, piece) in a.pieces().chain(b.pieces()) {
+    let mut words = Vec::with_capacity(nodes.iter().map(|v| v.words().len()).sum());
+    for (at, piece) in nodes.iter().flat_map(|v| v.pieces()) {
         words.extend(piece.iter().enumerate().map(|(i, x)| (at + i, *x)))
     }
     words.sort_unstable_by_key(|w| w.0);
@@ -380,7 +382,7 @@ mod tests {
         assert_eq!(back, b);
         ab.apply(0, &mut back);
         assert_eq!(back, a);
-        let f = fold(ab, bc);
+        let f = fold(&[ab, bc]);
         let p = Version::new(f.len(), 1, 0, std::ptr::null()).unwrap();
         // SAFETY: ours alone.
         unsafe { Version::fill(p, &f) };

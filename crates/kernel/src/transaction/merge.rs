@@ -54,7 +54,7 @@ impl Session {
         if !ended || !together || l.spilled != f.spilled || keyed {
             return;
         }
-        let mut words = fold(late, early);
+        let mut words = fold(&[late, early]);
         if words.is_empty() {
             words.extend(UNCHANGED)
         }
