@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 /// The path of a session that has set none, and of registered queries that were made so.
 pub const USUAL_PATH: &str = "\"$user\", public";
 /// The name of the only user: whoever can read the folder.
-pub const USER: &str = "ondol";
+pub const USER: &str = "postgres";
 
 /// The name of something in a schema (A1). A string alone is a name in `public`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

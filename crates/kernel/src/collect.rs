@@ -5,9 +5,9 @@
 //!
 //! - **C1** An item of commit c is final once every live snapshot is at or past c.
 //! - **C2** Before that, the chain is thinned: of a run of neighbouring nodes between which no snapshot can
-//!   lie, one is made once there are [`RUN`] of them. So whoever changes a row beside an old snapshot pays for
-//!   a fold each [`RUN`] - 1 times, and a chain is never longer than [`RUN`] - 1 nodes for each of the live
-//!   snapshots + 1 (and what is not visible yet).
+//!   lie, one is made once there are [`RUN`] of them. So whoever changes a row beside an old snapshot pays
+//!   for a fold each [`RUN`] - 1 times, and a chain is never longer than [`RUN`] - 1 nodes for each of the
+//!   live snapshots + 1 (and what is not visible yet).
 //! - **C3** A slot whose chain cannot be emptied yet is flagged HELD and waits in one list once, whatever
 //!   happens to it meanwhile.
 //! - **C4** An index entry goes only when no remaining version, committed or not, has its key; this is asked

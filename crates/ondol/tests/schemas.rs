@@ -195,7 +195,7 @@ fn a_text_is_planned_for_its_path() {
     let mut c = db.session();
     run(&mut c, "CREATE TABLE public.t (v text); INSERT INTO public.t VALUES ('public')");
     assert_eq!(rows(&mut c, text), ["public"]);
-    run(&mut b, "CREATE SCHEMA ondol CREATE TABLE t (v text)");
+    run(&mut b, "CREATE SCHEMA postgres CREATE TABLE t (v text)");
     assert_eq!(rows(&mut c, text), [""; 0]);
 }
 

@@ -201,6 +201,21 @@ fn the_first_error_ends_a_script() {
     assert_eq!((r.out.as_str(), r.code), ("INSERT 0 1\nINSERT 0 1\n", Some(1)));
 }
 
+/// What a dump of PostgreSQL's begins and ends with.
+#[test]
+fn backslash_commands_can_be_restricted() {
+    let p = Place::new();
+    let script = "\\restrict\n\\unrestrict k\n\\restrict Key1\n\\echo no\nSELECT 1\n\\q\n + 1;\n\\unrestrict key1\n\
+                  \\unrestrict Key1\n\\echo yes\n";
+    let r = p.fed(&["--keep-going"], script);
+    let told: Vec<&str> = r.err.lines().filter(|l| !l.is_empty() && !l.starts_with("SCRIPT")).collect();
+    let restricted = "backslash commands are restricted; only \\unrestrict is allowed";
+    let missing = "\\restrict: missing required argument";
+    let open = "\\unrestrict: not currently in restricted mode";
+    assert_eq!(told, [missing, open, restricted, restricted, "\\unrestrict: wrong key"]);
+    assert!(r.out.contains("yes") && !r.out.contains("no\n") && r.out.contains('2'), "{}", r.out);
+}
+
 #[test]
 fn command_lines_that_make_no_sense() {
     assert_eq!(ran(&["shell"], "").code, Some(2));

@@ -185,7 +185,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "CREATE SCHEMA s CREATE TABLE v (a integer) CREATE INDEX ON v (a)",
             ),
             ("ALTER SCHEMA ... RENAME TO", "CREATE SCHEMA s; ALTER SCHEMA s RENAME TO z"),
-            ("ALTER SCHEMA ... OWNER TO", "ALTER SCHEMA public OWNER TO ondol"),
+            ("ALTER ... OWNER TO", "ALTER SCHEMA public OWNER TO postgres"),
             ("DROP SCHEMA [IF EXISTS] [CASCADE]", "DROP SCHEMA IF EXISTS s CASCADE"),
             ("schema.table, schema.table.column", "SELECT public.t.a FROM public.t"),
             ("ALTER TABLE ... SET SCHEMA", "CREATE SCHEMA s; ALTER TABLE t SET SCHEMA s"),

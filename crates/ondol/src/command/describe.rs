@@ -37,9 +37,11 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("p", "", "show the statement begun"),
     ("q", "", "leave"),
     ("r", "", "drop the statement begun"),
+    ("restrict", "KEY", "take no backslash command but \\unrestrict with the same key"),
     ("sv", "NAME", "show the statement that makes a view"),
     ("session", "[NAME]", "go to the session of that name, made if need be; without one, list sessions"),
     ("timing", "[on|off]", "show how long each statement takes"),
+    ("unrestrict", "KEY", "take backslash commands again"),
     ("x", "[on|off]", "show a line for each column"),
 ];
 
@@ -100,6 +102,21 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
             };
             Ok(())
         }
+        "restrict" | "unrestrict" if argument.is_empty() => {
+            Err(wrong(format!("\\{name}: missing required argument")))
+        }
+        "restrict" => {
+            r.restricted = Some(argument.to_string());
+            Ok(())
+        }
+        "unrestrict" => match r.restricted.take() {
+            Some(key) if key == argument => Ok(()),
+            None => Err(wrong("\\unrestrict: not currently in restricted mode")),
+            key => {
+                r.restricted = key;
+                Err(wrong("\\unrestrict: wrong key"))
+            }
+        },
         "q" => {
             r.quit = true;
             Ok(())

@@ -136,6 +136,9 @@ pub struct Runner {
     pub keep_going: bool,
     /// There was an error in a script.
     pub failed: bool,
+    /// The key without which no backslash command is taken: what a dump begins with, so that nothing in it
+    /// becomes a command.
+    pub restricted: Option<String>,
     /// Depth of `\i`.
     depth: u32,
 }
@@ -160,6 +163,7 @@ impl Runner {
             echo: false,
             keep_going: false,
             failed: false,
+            restricted: None,
             depth: 0,
         }
     }
@@ -286,6 +290,13 @@ impl Runner {
         splitter: &mut Splitter,
         lines: &mut dyn LineSource,
     ) -> Done {
+        if self.restricted.is_some() && !line.starts_with("unrestrict") {
+            let taken = "backslash commands are restricted; only \\unrestrict is allowed";
+            if !pending.is_empty() {
+                self.resume(pending, splitter)?
+            }
+            return Err(Failed::Message(taken.into()));
+        }
         if pending.is_empty() {
             return super::describe::command(self, line);
         }

@@ -26,7 +26,7 @@ SELECT 'now'::regproc, 'lower(text)'::regprocedure, 'substring(text, int4)'::reg
 SELECT '=(int4,int4)'::regoperator, '-(none,int4)'::regoperator, '=(int4,int4)'::regoperator::oid, '||/'::regoper
 
 -- schemas, roles, collations
-SELECT 'public'::regnamespace, 'pg_catalog'::regnamespace::oid, 'ondol'::regrole, '"C"'::regcollation
+SELECT 'public'::regnamespace, 'pg_catalog'::regnamespace::oid, 'postgres'::regrole, '"C"'::regcollation
 
 -- no table
 SELECT 'nope'::regclass
@@ -77,7 +77,7 @@ SELECT '4294967296'::regclass
 SELECT n::regclass, n::regclass::oid = c.oid FROM (VALUES ('customer'), ('line')) v(n) JOIN pg_class c ON c.relname = n ORDER BY 1, 2
 
 -- what is there
-SELECT to_regclass('customer'), to_regclass('nope'), to_regtype('int'), to_regtype('nope'), to_regproc('now'), to_regproc('nope'), to_regprocedure('lower(text)'), to_regprocedure('nope(text)'), to_regoper('||/'), to_regoperator('=(int4,int4)'), to_regnamespace('public'), to_regnamespace('nope'), to_regrole('ondol'), to_regrole('nope')
+SELECT to_regclass('customer'), to_regclass('nope'), to_regtype('int'), to_regtype('nope'), to_regproc('now'), to_regproc('nope'), to_regprocedure('lower(text)'), to_regprocedure('nope(text)'), to_regoper('||/'), to_regoperator('=(int4,int4)'), to_regnamespace('public'), to_regnamespace('nope'), to_regrole('postgres'), to_regrole('nope')
 
 -- arrays of names
 SELECT ARRAY['customer', 'line']::regclass[], '{customer,line}'::regclass[]::oid[], '{int4,text}'::regtype[]
@@ -149,7 +149,7 @@ SELECT pg_table_is_visible('customer'::regclass), pg_table_is_visible('informati
 SELECT pg_encoding_to_char(6), pg_encoding_to_char(0), pg_encoding_to_char(-1), pg_encoding_to_char(99), pg_char_to_encoding('utf8'), pg_char_to_encoding('nope'), getdatabaseencoding(), pg_client_encoding()
 
 -- privileges
-SELECT has_table_privilege('customer', 'select'), has_table_privilege('ondol', {line}, 'SELECT, INSERT WITH GRANT OPTION'), has_schema_privilege('public', 'usage'), has_database_privilege(current_database(), 'connect'), has_column_privilege({customer}, 1::int2, 'select'), has_table_privilege(1::oid, 'select'), has_function_privilege('now()', 'execute'), has_type_privilege('mood', 'usage'), pg_has_role('ondol', 'member')
+SELECT has_table_privilege('customer', 'select'), has_table_privilege('postgres', {line}, 'SELECT, INSERT WITH GRANT OPTION'), has_schema_privilege('public', 'usage'), has_database_privilege(current_database(), 'connect'), has_column_privilege({customer}, 1::int2, 'select'), has_table_privilege(1::oid, 'select'), has_function_privilege('now()', 'execute'), has_type_privilege('mood', 'usage'), pg_has_role('postgres', 'member')
 
 -- no privilege
 SELECT has_table_privilege('customer', 'fly')

@@ -122,6 +122,10 @@ fn as_it_is(def: &TableDef) -> Vec<AlteredColumn> {
 
 impl<'a> Binder<'a> {
     pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
+        let is_owner = |n: &tree::Node| matches!(kind(n), Ok(Kind::AlterTableCmd(c)) if c.subtype() == AlterTableType::AtChangeOwner);
+        if s.cmds.iter().all(is_owner) {
+            return self.relation_owner(s);
+        }
         if s.objtype() == ObjectType::ObjectView {
             return self.alter_view(s);
         }
@@ -149,6 +153,7 @@ impl<'a> Binder<'a> {
                     | AlterTableType::AtDropIdentity
                     | AlterTableType::AtDropExpression
                     | AlterTableType::AtAlterConstraint
+                    | AlterTableType::AtChangeOwner
             )
         };
         if let Some(c) = actions.iter().find(|c| !known(c)) {
@@ -346,6 +351,7 @@ impl<'a> Binder<'a> {
                     altered.validate.push(c.name.clone())
                 }
             }
+            AlterTableType::AtChangeOwner => super::owner::check_owner(c)?,
             AlterTableType::AtAddIdentity => self.add_identity(altered, c)?,
             AlterTableType::AtSetIdentity => self.set_identity(altered, c)?,
             AlterTableType::AtDropIdentity => self.drop_identity(altered, c)?,

@@ -51,6 +51,7 @@ mod group;
 mod like;
 pub mod names;
 mod order;
+mod owner;
 mod routine;
 mod schema;
 mod scope;
@@ -371,6 +372,7 @@ impl<'a> Binder<'a> {
             Kind::AlterDomainStmt(s) => self.alter_domain(s),
             Kind::CreateSchemaStmt(s) => self.create_schema(s),
             Kind::AlterObjectSchemaStmt(s) => self.set_schema(s),
+            Kind::AlterOwnerStmt(s) => self.change_owner(s),
             other => self.utility(other, raw),
         }
     }

@@ -25,7 +25,7 @@ fn is_reserved(name: &str) -> SqlResult<()> {
 }
 
 /// The name of a role, which must be the only one that there is.
-fn role(spec: &RoleSpec) -> SqlResult<String> {
+pub(super) fn role(spec: &RoleSpec) -> SqlResult<String> {
     let name = match spec.roletype() {
         RoleSpecType::RolespecCstring => spec.rolename.as_str(),
         RoleSpecType::RolespecCurrentUser

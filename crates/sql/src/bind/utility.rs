@@ -356,7 +356,6 @@ pub fn statement_name(node: &Kind) -> String {
         "SelectStmt" => "SELECT",
         "RenameStmt" => "ALTER ... RENAME",
         "AlterObjectSchemaStmt" => "ALTER ... SET SCHEMA",
-        "AlterOwnerStmt" => "ALTER ... OWNER",
         "SecLabelStmt" => "SECURITY LABEL",
         _ => "",
     };
