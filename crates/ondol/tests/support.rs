@@ -178,7 +178,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "CREATE SCHEMA [IF NOT EXISTS] [AUTHORIZATION]",
-                "CREATE SCHEMA IF NOT EXISTS s AUTHORIZATION ondol",
+                "CREATE SCHEMA IF NOT EXISTS s AUTHORIZATION postgres",
             ),
             (
                 "CREATE SCHEMA with elements",
