@@ -51,10 +51,10 @@ types! {
     10 BYTEA = TypeDef::new(17, "bytea", "bytea", Category::User, Class::Bytea).array(1001);
     11 DATE = TypeDef::new(1082, "date", "date", Category::DateTime, Class::Date).array(1182);
     12 TIMESTAMP = TypeDef::new(1114, "timestamp", "timestamp without time zone", Category::DateTime, Class::Timestamp).array(1115)
-        .modified(Modifier::Seconds { zone: "" });
+        .modified(Modifier::Seconds { word: "TIMESTAMP", zone: "" });
     13 TIMESTAMPTZ = TypeDef::new(1184, "timestamptz", "timestamp with time zone", Category::DateTime, Class::Timestamptz).array(1185)
         .preferred()
-        .modified(Modifier::Seconds { zone: " WITH TIME ZONE" });
+        .modified(Modifier::Seconds { word: "TIMESTAMP", zone: " WITH TIME ZONE" });
     /// What a function without a result returns.
     14 VOID = TypeDef::new(2278, "void", "void", Category::Pseudo, Class::None);
 }
@@ -166,8 +166,9 @@ pub enum Modifier {
         word: &'static str,
     },
     PrecisionAndScale,
-    /// Digits of a second's fraction; `zone` is what follows in messages.
+    /// Digits of a second's fraction; `word` and `zone` are the type's name in messages.
     Seconds {
+        word: &'static str,
         zone: &'static str,
     },
     /// Of a type in [`crate::catalog`].
@@ -573,8 +574,8 @@ impl Modifier {
             (Modifier::PrecisionAndScale, [p]) => precision_and_scale(*p, 0),
             (Modifier::PrecisionAndScale, [p, s]) => precision_and_scale(*p, *s),
             (Modifier::PrecisionAndScale, _) => Err(bad_modifier("invalid NUMERIC type modifier")),
-            (Modifier::Seconds { zone }, [p]) if *p < 0 => {
-                Err(bad_modifier(format!("TIMESTAMP({p}){zone} precision must not be negative")))
+            (Modifier::Seconds { word, zone }, [p]) if *p < 0 => {
+                Err(bad_modifier(format!("{word}({p}){zone} precision must not be negative")))
             }
             // A finer precision than there is means the finest, as in PostgreSQL (which adds a warning).
             (Modifier::Seconds { .. }, [p]) => Ok((*p).min(MAX_TIME_PRECISION)),

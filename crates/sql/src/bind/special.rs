@@ -52,10 +52,11 @@ impl<'a> Binder<'a> {
         let here = place(f.location);
         let name = value_function_name(f.op()).ok_or_else(|| unexpected("a value function"))?;
         let function = match f.op() {
-            Op::SvfopCurrentTime | Op::SvfopCurrentTimeN | Op::SvfopLocaltime | Op::SvfopLocaltimeN => {
-                return Err(at(SqlError::unsupported("type time"), f.location));
-            }
             Op::SvfopCurrentDate
+            | Op::SvfopCurrentTime
+            | Op::SvfopCurrentTimeN
+            | Op::SvfopLocaltime
+            | Op::SvfopLocaltimeN
             | Op::SvfopCurrentTimestamp
             | Op::SvfopCurrentTimestampN
             | Op::SvfopLocaltimestamp
@@ -69,6 +70,8 @@ impl<'a> Binder<'a> {
         let call = self.call(def, Vec::new(), here)?;
         let to = match f.op() {
             Op::SvfopCurrentDate => Type::new(TypeId::DATE),
+            Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => Type::with(TypeId::TIMETZ, f.typmod.min(6)),
+            Op::SvfopLocaltime | Op::SvfopLocaltimeN => Type::with(TypeId::TIME, f.typmod.min(6)),
             Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => {
                 Type::with(TypeId::TIMESTAMP, f.typmod.min(6))
             }

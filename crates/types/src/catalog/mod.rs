@@ -34,6 +34,8 @@ pub mod quoted_char;
 pub mod real;
 pub(crate) mod record;
 pub mod registered;
+pub(crate) mod time;
+pub(crate) mod timetz;
 pub mod uuid;
 pub mod vector;
 
@@ -98,6 +100,8 @@ catalog! {
     /// A privilege.
     35 ACLITEM Aclitem internal::aclitem;
     36 XID Xid internal::xid;
+    37 TIME Time time;
+    38 TIMETZ Timetz timetz;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.

@@ -27,8 +27,9 @@ pub use field::{
     date_part_timestamp, date_part_timestamptz, date_trunc_timestamp, date_trunc_timestamptz, extract_date,
     extract_timestamp, extract_timestamptz,
 };
-pub(crate) use parse::{Look, fields};
+pub(crate) use parse::{Look, fields, parse_time};
 pub use parse::{parse_date, parse_timestamp, parse_timestamptz};
+pub(crate) use write::write_time;
 pub use write::{write_date, write_styled_date, write_styled_timestamp, write_timestamp, write_timestamptz};
 
 use crate::{SqlError, SqlResult, sqlstate};
@@ -239,9 +240,20 @@ pub fn make_timestamp(
     minute: i32,
     second: f64,
 ) -> SqlResult<i64> {
-    let shown_time = format!("{hour}:{minute:02}:{}", show_seconds(second));
-    let rest = format!(" {shown_time}");
+    let rest = format!(" {hour}:{minute:02}:{}", show_seconds(second));
     let days = make_day(year, month, day, "timestamp", &rest)?;
+    let of_day = make_time(hour, minute, second)?;
+    let t = i64::from(days).checked_mul(USECS_PER_DAY).and_then(|m| m.checked_add(of_day));
+    t.and_then(check_timestamp).ok_or_else(|| {
+        SqlError::new(
+            sqlstate::DATETIME_FIELD_OVERFLOW,
+            format!("timestamp out of range: {year}-{month:02}-{day:02}{rest}"),
+        )
+    })
+}
+
+/// The microseconds of a day.
+pub fn make_time(hour: i32, minute: i32, second: f64) -> SqlResult<i64> {
     let usecs = (second * USECS_PER_SEC as f64).round_ties_even();
     let in_range = (0..=24).contains(&hour)
         && (0..60).contains(&minute)
@@ -253,16 +265,10 @@ pub fn make_timestamp(
     if !in_range || of_day > USECS_PER_DAY {
         return Err(SqlError::new(
             sqlstate::DATETIME_FIELD_OVERFLOW,
-            format!("time field value out of range: {shown_time}"),
+            format!("time field value out of range: {hour}:{minute:02}:{}", show_seconds(second)),
         ));
     }
-    let t = i64::from(days).checked_mul(USECS_PER_DAY).and_then(|m| m.checked_add(of_day));
-    t.and_then(check_timestamp).ok_or_else(|| {
-        SqlError::new(
-            sqlstate::DATETIME_FIELD_OVERFLOW,
-            format!("timestamp out of range: {year}-{month:02}-{day:02}{rest}"),
-        )
-    })
+    Ok(of_day)
 }
 
 /// Seconds as the messages show them: at least two characters.

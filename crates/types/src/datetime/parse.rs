@@ -72,7 +72,7 @@ pub fn parse_date(text: &str, ctx: &Context<'_>) -> SqlResult<i32> {
     if let Some((day, [])) = iso_day(text.as_bytes()) {
         return Ok(day);
     }
-    let value = read(text, ctx).map_err(|f| f.error(text, "date"))?;
+    let value = read(text, Wanted::Moment, ctx).map_err(|f| f.error(text, "date"))?;
     let parts = match value {
         Moment::Infinity => return Ok(DATE_INFINITY),
         Moment::NegInfinity => return Ok(DATE_NEG_INFINITY),
@@ -94,7 +94,7 @@ fn parse_moment(text: &str, ty: &str, zoned: bool, ctx: &Context<'_>) -> SqlResu
     if let Some(t) = iso_moment(text.as_bytes()) {
         return Ok(t);
     }
-    let parts = match read(text, ctx).map_err(|f| f.error(text, ty))? {
+    let parts = match read(text, Wanted::Moment, ctx).map_err(|f| f.error(text, ty))? {
         Moment::Infinity => return Ok(TIMESTAMP_INFINITY),
         Moment::NegInfinity => return Ok(TIMESTAMP_NEG_INFINITY),
         Moment::Epoch => return Ok(-i64::from(UNIX_EPOCH_DAYS) * USECS_PER_DAY),
@@ -103,6 +103,20 @@ fn parse_moment(text: &str, ty: &str, zoned: bool, ctx: &Context<'_>) -> SqlResu
     let shift = if zoned { parts.zone_east * USECS_PER_SEC } else { 0 };
     let t = parts.days().and_then(|d| d.checked_mul(USECS_PER_DAY)?.checked_add(parts.usecs_of_day()));
     t.and_then(|t| check_timestamp(t.checked_sub(shift)?)).ok_or_else(|| range_error("timestamp", text))
+}
+
+/// The microseconds of a day, and the seconds that its zone is east, if one is told.
+pub(crate) fn parse_time(text: &str, ty: &str, ctx: &Context<'_>) -> SqlResult<(i64, Option<i64>)> {
+    if let Some(t) = iso_time(text.as_bytes()) {
+        return Ok((t, None));
+    }
+    match read(text, Wanted::Time, ctx).map_err(|f| f.error(text, ty))? {
+        Moment::Parts(p) => {
+            let has_zone = p.known & known::ZONE != 0;
+            Ok((p.usecs_of_day(), has_zone.then_some(p.zone_east)))
+        }
+        _ => Err(Fault::Format.error(text, ty)),
+    }
 }
 
 /// Two digits.
@@ -127,9 +141,17 @@ fn iso_day(b: &[u8]) -> Option<(i32, &[u8])> {
 fn iso_moment(b: &[u8]) -> Option<i64> {
     let (day, rest) = iso_day(b)?;
     let midnight = i64::from(day) * USECS_PER_DAY;
-    let [b' ' | b'T', h1, h2, b':', m1, m2, b':', s1, s2, fraction @ ..] = rest else {
-        return rest.is_empty().then_some(midnight);
-    };
+    match rest {
+        [] => Some(midnight),
+        [b' ' | b'T', time @ ..] => Some(midnight + iso_time(time)?),
+        _ => None,
+    }
+}
+
+/// `hh:mm:ss` and up to six decimals, without a zone.
+#[inline]
+fn iso_time(b: &[u8]) -> Option<i64> {
+    let [h1, h2, b':', m1, m2, b':', s1, s2, fraction @ ..] = b else { return None };
     let (hour, minute, second) = (two(*h1, *h2)?, two(*m1, *m2)?, two(*s1, *s2)?);
     if hour > 23 || minute > 59 || second > 59 {
         return None;
@@ -144,7 +166,7 @@ fn iso_moment(b: &[u8]) -> Option<i64> {
     } else if !fraction.is_empty() {
         return None;
     }
-    Some(midnight + usecs)
+    Some(usecs)
 }
 
 /// What the text says.
@@ -342,7 +364,15 @@ fn fraction(digits: &str) -> Result<i64, Fault> {
     Ok((f * 1e6).round_ties_even() as i64)
 }
 
-fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
+/// What a text is read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Moment,
+    /// A time of day: a date may stand before it, a zone behind it.
+    Time,
+}
+
+fn read(text: &str, wanted: Wanted, ctx: &Context<'_>) -> Result<Moment, Fault> {
     let short = Some(text).filter(|t| t.len() <= MAX_LENGTH);
     let fields = short.and_then(fields).ok_or(Fault::Format)?;
     let mut p = Parts { order: ctx.styles.order, ..Parts::default() };
@@ -352,6 +382,14 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
         let before = p.known;
         let expected = std::mem::replace(&mut expect, Expect::Nothing);
         let new = match look {
+            Look::Date if wanted == Wanted::Time => {
+                let (first, last) = (fields.get(1).map(|f| f.0), fields.last().map(|f| f.0));
+                if i == 0 && fields.len() > 1 && (first == Some(Look::Time) || last == Some(Look::Date)) {
+                    p.date(field)?
+                } else {
+                    p.time_with_zone_or_zone(field, p.known | known::DATE)?
+                }
+            }
             Look::Date => {
                 let in_year = known::MONTH | known::DAY;
                 if expected == Expect::Julian {
@@ -359,7 +397,7 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                 } else if matches!(expected, Expect::Label(_)) {
                     return Err(Fault::Format);
                 } else if expected == Expect::Time || p.known & in_year == in_year {
-                    p.time_with_zone_or_zone(field)?
+                    p.time_with_zone_or_zone(field, p.known)?
                 } else {
                     p.date(field)?
                 }
@@ -384,6 +422,13 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                     }
                     new
                 }
+                Expect::Nothing if wanted == Wanted::Time => {
+                    let whole = field.split('.').next().unwrap_or_default().len();
+                    match whole < field.len() && whole <= 2 {
+                        true => return Err(Fault::Format),
+                        false => p.run_together(field, p.known | known::DATE)?,
+                    }
+                }
                 Expect::Nothing => p.number_field(field)?,
             },
             Look::Word | Look::Special => {
@@ -405,7 +450,8 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                         Some(Word::TimeMark) => {
                             let follows = fields.get(i + 1).map(|f| f.0);
                             let fits = matches!(follows, Some(Look::Number | Look::Time | Look::Date));
-                            if p.known & known::DATE != known::DATE || !fits {
+                            let is_late = wanted == Wanted::Time || p.known & known::DATE == known::DATE;
+                            if !is_late || !fits {
                                 return Err(Fault::Format);
                             }
                             expect = Expect::Time;
@@ -419,6 +465,14 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                             expect = Expect::Label(label);
                             continue;
                         }
+                        Some(
+                            Word::Month(_)
+                            | Word::Weekday
+                            | Word::Day(_)
+                            | Word::Epoch
+                            | Word::Infinity
+                            | Word::NegInfinity,
+                        ) if wanted == Wanted::Time => return Err(Fault::Format),
                         Some(w) => p.word(w, &mut special, ctx)?,
                     }
                 }
@@ -436,7 +490,7 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
         Some(Word::NegInfinity) => return Ok(Moment::NegInfinity),
         _ => {}
     }
-    p.finish()?;
+    p.finish(wanted)?;
     match p.zone_elsewhere {
         Some(name) => Err(Fault::ZoneElsewhere(name)),
         None => Ok(Moment::Parts(p)),
@@ -599,7 +653,8 @@ impl Parts {
     }
 
     /// A date-like field after the date: a zone's name, or a time run together with a zone.
-    fn time_with_zone_or_zone(&mut self, field: &str) -> Result<u16, Fault> {
+    /// `have`: what is known, for the time.
+    fn time_with_zone_or_zone(&mut self, field: &str, have: u16) -> Result<u16, Fault> {
         if !field.starts_with(|c: char| c.is_ascii_digit()) {
             match zone::offset(field) {
                 Some(east) => self.zone_east = i64::from(east),
@@ -613,7 +668,7 @@ impl Parts {
         }
         let at = field.find('-').ok_or(Fault::Format)?;
         self.zone_east = displacement(&field[at..])?;
-        Ok(self.run_together(&field[..at], self.known)? | known::ZONE)
+        Ok(self.run_together(&field[..at], have)? | known::ZONE)
     }
 
     fn time(&mut self, field: &str) -> Result<u16, Fault> {
@@ -836,7 +891,7 @@ impl Parts {
     }
 
     /// Turns the clock to twenty-four hours and checks that nothing is missing.
-    fn finish(&mut self) -> Result<(), Fault> {
+    fn finish(&mut self, wanted: Wanted) -> Result<(), Fault> {
         let has = |what: u16| self.known & what == what;
         if let Some(afternoon) = self.afternoon {
             if self.hour > 12 {
@@ -845,8 +900,14 @@ impl Parts {
             self.hour = self.hour % 12 + if afternoon { 12 } else { 0 };
         }
         // Summer time is an hour more than a zone, so there must be one.
-        if !has(known::DATE) || has(known::ZONE_MODIFIER) && !has(known::ZONE) {
+        let needed = if wanted == Wanted::Time { known::TIME } else { known::DATE };
+        if !has(needed) || has(known::ZONE_MODIFIER) && !has(known::ZONE) {
             return Err(Fault::Format);
+        }
+        if wanted == Wanted::Time
+            && (self.minute > 59 || self.second > 60 || self.usecs_of_day() > USECS_PER_DAY || self.hour > 24)
+        {
+            return Err(Fault::Range);
         }
         // Times that were run together are not held against the clock: as in PostgreSQL, 2500 is one o'clock
         // of the next day.

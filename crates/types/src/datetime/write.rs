@@ -54,6 +54,25 @@ impl Buffer {
         bc
     }
 
+    /// `hh:mm:ss`, with decimals where there are some.
+    #[inline]
+    fn push_time(&mut self, usecs: i64) {
+        let seconds = (usecs / USECS_PER_SEC) as u32;
+        let fraction = (usecs % USECS_PER_SEC) as u32;
+        self.push(&pair(seconds / 3600));
+        self.push_two(b':', seconds / 60 % 60);
+        self.push_two(b':', seconds % 60);
+        if fraction != 0 {
+            self.push_two(b'.', fraction / 10_000);
+            self.push(&pair(fraction / 100 % 100));
+            self.push(&pair(fraction % 100));
+            // Six digits without the zeros at the end.
+            while self.bytes[self.len - 1] == b'0' {
+                self.len -= 1;
+            }
+        }
+    }
+
     fn append_to(&self, out: &mut impl Out) {
         out.ascii(&self.bytes[..self.len]);
     }
@@ -97,24 +116,19 @@ fn write_with_zone(t: i64, zone: &[u8], out: &mut impl Out) {
     let (days, usecs) = split(t);
     let mut b = Buffer::new();
     let bc = b.push_day(days);
-    let seconds = (usecs / USECS_PER_SEC) as u32;
-    let fraction = (usecs % USECS_PER_SEC) as u32;
-    b.push_two(b' ', seconds / 3600);
-    b.push_two(b':', seconds / 60 % 60);
-    b.push_two(b':', seconds % 60);
-    if fraction != 0 {
-        b.push_two(b'.', fraction / 10_000);
-        b.push(&pair(fraction / 100 % 100));
-        b.push(&pair(fraction % 100));
-        // Six digits without the zeros at the end.
-        while b.bytes[b.len - 1] == b'0' {
-            b.len -= 1;
-        }
-    }
+    b.push(b" ");
+    b.push_time(usecs);
     b.push(zone);
     if bc {
         b.push(b" BC");
     }
+    b.append_to(out);
+}
+
+/// A time of day, up to 24:00:00.
+pub(crate) fn write_time(usecs: i64, out: &mut impl Out) {
+    let mut b = Buffer::new();
+    b.push_time(usecs);
     b.append_to(out);
 }
 

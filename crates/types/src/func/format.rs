@@ -364,7 +364,7 @@ fn to_char(t: i64, zone: Option<ZoneName>, format: &str) -> SqlResult<Value> {
 }
 
 /// How far a zone is east of Greenwich, in microseconds.
-fn east(zone: &str) -> SqlResult<i64> {
+pub(crate) fn east(zone: &str) -> SqlResult<i64> {
     let lower = zone.to_ascii_lowercase();
     match zone::offset(&lower) {
         Some(seconds) => Ok(i64::from(seconds) * USECS_PER_SEC),

@@ -55,10 +55,10 @@ const DAYS_PER_MONTH: i32 = 30;
 const KEY_WIDTH: usize = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Interval {
-    months: i32,
-    days: i32,
-    micros: i64,
+pub(super) struct Interval {
+    pub months: i32,
+    pub days: i32,
+    pub micros: i64,
 }
 
 /// An interval as it is shown: years of twelve months, and hours, minutes and seconds; each with its sign.
@@ -73,7 +73,7 @@ struct Parts {
 
 impl Interval {
     /// By invariant 1; bytes of another length, which a damaged file may hold, are no time at all.
-    fn of(bytes: &[u8]) -> Interval {
+    pub fn of(bytes: &[u8]) -> Interval {
         let read = || {
             let (micros, rest) = bytes.split_first_chunk()?;
             let (days, rest) = rest.split_first_chunk()?;
@@ -91,7 +91,7 @@ impl Interval {
         bytes
     }
 
-    fn value(self) -> Value {
+    pub fn value(self) -> Value {
         Value::Opaque(TypeId::INTERVAL, Box::new(self.bytes()))
     }
 
@@ -347,7 +347,7 @@ static MODIFIER: OwnModifier = OwnModifier {
 };
 
 impl Call<'_> {
-    fn interval(&self, i: usize) -> SqlResult<Interval> {
+    pub(super) fn interval(&self, i: usize) -> SqlResult<Interval> {
         self.opaque(i).map(Interval::of)
     }
 }
@@ -466,7 +466,7 @@ fn to_char(i: Interval, format: &str) -> SqlResult<Value> {
 }
 
 /// How far a zone is east of Greenwich, in microseconds; parts of a second do not count.
-fn east(i: Interval) -> SqlResult<i64> {
+pub(super) fn east(i: Interval) -> SqlResult<i64> {
     if i.months != 0 || i.days != 0 {
         let mut shown = String::new();
         i.write(&mut shown);
