@@ -1,12 +1,14 @@
-//! The dictionary as statements see it: an immutable snapshot, shared by reference.
+//! The dictionary as statements see it: an immutable snapshot, shared by reference. The one that a definition
+//! makes shares with the one before all that it does not change.
 use crate::comment::Comments;
 use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef, TEMPORARY};
+use crate::relations::Relations;
 use crate::sequence::Sequence;
+use crate::shared::SharedMap;
 use crate::table::Table;
 use crate::view::{self, ViewDef};
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -269,13 +271,13 @@ impl Relation {
 #[derive(Clone)]
 pub struct Catalog {
     pub version: u64,
-    pub schemas: BTreeMap<String, SchemaDef>,
-    pub relations: BTreeMap<Name, Relation>,
-    pub functions: BTreeMap<u32, Arc<FunctionDef>>,
+    pub schemas: SharedMap<String, SchemaDef>,
+    pub relations: Relations,
+    pub functions: SharedMap<u32, Arc<FunctionDef>>,
     /// The types that users have defined.
-    pub types: BTreeMap<Name, TypeId>,
+    pub types: SharedMap<Name, TypeId>,
     /// The views that are among the relations, by their numbers.
-    pub views: BTreeMap<u32, Arc<ViewDef>>,
+    pub views: SharedMap<u32, Arc<ViewDef>>,
     pub comments: Comments,
 }
 
@@ -292,10 +294,10 @@ impl Default for Catalog {
         Catalog {
             version: 0,
             schemas: schemas.into(),
-            relations: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            types: BTreeMap::new(),
-            views: BTreeMap::new(),
+            relations: Relations::default(),
+            functions: SharedMap::new(),
+            types: SharedMap::new(),
+            views: SharedMap::new(),
             comments: Comments::new(),
         }
     }
@@ -306,34 +308,40 @@ impl Default for Catalog {
 /// before one of its own now ([`Catalog::is_in_sight`]).
 #[derive(Clone, Default)]
 pub struct Meanings {
-    schemas: BTreeMap<String, SchemaDef>,
-    functions: BTreeMap<u32, Arc<FunctionDef>>,
+    schemas: SharedMap<String, SchemaDef>,
+    functions: SharedMap<u32, Arc<FunctionDef>>,
     /// A type that was changed has another number.
-    types: BTreeMap<Name, TypeId>,
-    sequences: BTreeMap<Name, u32>,
-    views: BTreeMap<u32, Arc<ViewDef>>,
+    types: SharedMap<Name, TypeId>,
+    sequences: SharedMap<Name, Arc<Sequence>>,
+    views: SharedMap<u32, Arc<ViewDef>>,
 }
 
 impl Meanings {
     pub fn of(catalog: &Catalog) -> Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
-        let Catalog { version: _, schemas, relations: _, functions, types, views, comments: _ } = catalog;
-        let sequences = catalog.sequences().map(|s| (s.def.full_name(), s.def.id)).collect();
+        let Catalog { version: _, schemas, relations, functions, types, views, comments: _ } = catalog;
+        let sequences = relations.sequences().clone();
         let (schemas, functions, views) = (schemas.clone(), functions.clone(), views.clone());
         Meanings { schemas, functions, types: types.clone(), sequences, views }
     }
     /// Whether they are those of the catalog.
     pub fn are(&self, catalog: &Catalog) -> bool {
-        let Catalog { version: _, schemas, relations: _, functions, types, views, comments: _ } = catalog;
-        let sequences = catalog.sequences().map(|s| (s.def.full_name(), s.def.id));
+        fn are<V>(a: &SharedMap<u32, Arc<V>>, b: &SharedMap<u32, Arc<V>>) -> bool {
+            a.is_same(b) || a.len() == b.len() && a.values().zip(b.values()).all(|(a, b)| Arc::ptr_eq(a, b))
+        }
+        let Catalog { version: _, schemas, relations, functions, types, views, comments: _ } = catalog;
         self.types == *types
             && self.schemas == *schemas
-            && sequences.eq(self.sequences.iter().map(|(name, id)| (name.clone(), *id)))
-            && self.functions.len() == functions.len()
-            && (self.functions.values().zip(functions.values())).all(|(a, b)| Arc::ptr_eq(a, b))
-            && self.views.len() == views.len()
-            && (self.views.values().zip(views.values())).all(|(a, b)| Arc::ptr_eq(a, b))
+            && are_sequences(&self.sequences, relations.sequences())
+            && are(&self.functions, functions)
+            && are(&self.views, views)
     }
+}
+
+/// Whether their names mean the same numbers.
+fn are_sequences(a: &SharedMap<Name, Arc<Sequence>>, b: &SharedMap<Name, Arc<Sequence>>) -> bool {
+    let all = || a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.def.id == b.1.def.id);
+    a.is_same(b) || a.len() == b.len() && all()
 }
 
 impl Catalog {
@@ -359,7 +367,16 @@ impl Catalog {
         self.table(name).filter(|t| t.def.id == id).or_else(|| self.table_by_id(id))
     }
     pub fn table_by_id(&self, id: u32) -> Option<&Arc<Table>> {
-        self.tables().find(|t| t.def.id == id)
+        self.relations.table_by_id(id)
+    }
+    /// Whether there are relations in the schema.
+    pub fn has_relations(&self, schema: u32) -> bool {
+        self.relations.from(&Name::new(schema, "")).next().is_some_and(|(name, _)| name.schema == schema)
+    }
+    /// The tables of a schema, by their names.
+    pub fn tables_in(&self, schema: u32) -> impl Iterator<Item = &Arc<Table>> {
+        let of_it = self.relations.from(&Name::new(schema, "")).take_while(move |r| r.0.schema == schema);
+        of_it.filter_map(|(_, r)| r.table())
     }
     /// The table that the index of the name is of.
     pub fn table_of_index(&self, name: impl Into<Name>) -> Option<&Arc<Table>> {
@@ -380,15 +397,21 @@ impl Catalog {
     }
     /// All sequences, by their names.
     pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
-        self.relations.values().filter_map(Relation::sequence)
+        self.relations.sequences().values()
     }
     pub fn sequence_by_id(&self, id: u32) -> Option<&Arc<Sequence>> {
-        self.sequences().find(|s| s.def.id == id)
+        self.relations.sequence_by_id(id)
+    }
+    /// The table that has the index of the number, and which of its indexes it is.
+    pub fn index_by_id(&self, id: u32) -> Option<(&Arc<Table>, usize)> {
+        let table = self.relations.table_with(id)?;
+        Some((table, table.def.indexes.iter().position(|i| i.id == id)?))
     }
     /// The table and the column that the sequence goes with.
     pub fn owner_of(&self, sequence: u32) -> Option<(&Arc<Table>, usize)> {
         let owns = |c: &ColumnDef| c.sequences().any(|s| s == sequence);
-        self.tables().find_map(|t| Some((t, t.def.columns.iter().position(owns)?)))
+        let table = self.relations.table_with(sequence)?;
+        Some((table, table.def.columns.iter().position(owns)?))
     }
     pub fn view(&self, name: impl Into<Name>) -> Option<&Arc<ViewDef>> {
         self.relations.get(&name.into())?.view()

@@ -1,7 +1,7 @@
 //! Comments on what the dictionary has. No statement means anything else for them.
 use crate::catalog::{Catalog, TableDef};
 use crate::rebuild::Origin;
-use std::collections::BTreeMap;
+use crate::shared::SharedMap;
 use std::sync::Arc;
 
 /// What kind of thing a comment is on.
@@ -59,7 +59,7 @@ impl Commented {
 }
 
 /// The comments of a dictionary.
-pub type Comments = BTreeMap<Commented, Arc<str>>;
+pub type Comments = SharedMap<Commented, Arc<str>>;
 
 impl Catalog {
     pub fn comment(&self, on: &Commented) -> Option<&str> {
@@ -67,7 +67,9 @@ impl Catalog {
     }
     /// The comments on an object and its parts.
     pub fn comments_on(&self, id: u32) -> Vec<(Commented, Arc<str>)> {
-        let of_it = self.comments.iter().filter(|(c, _)| c.id == id);
+        // The first that there can be.
+        let first = Commented::whole(CommentKind::Relation, id);
+        let of_it = self.comments.from(&first).take_while(|(c, _)| c.id == id);
         of_it.map(|(c, t)| (c.clone(), t.clone())).collect()
     }
 }

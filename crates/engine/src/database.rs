@@ -306,7 +306,7 @@ impl Database {
         begun: Duration,
         progress: &dyn Fn(Opening),
     ) -> SqlResult<Arc<Database>> {
-        let dictionary = Dictionary::new(&kernel);
+        let dictionary = Dictionary::new(&kernel)?;
         let started = clock::now();
         let given: BTreeMap<u64, Given> = recovered.sequences.iter().copied().collect();
         let catalog = {
@@ -314,6 +314,9 @@ impl Database {
             session.snapshot_newest();
             dictionary::load(&session, &dictionary, 1, &given)?
         };
+        // dictionary/D11
+        let own = dictionary.all().into_iter().map(|t| (t.clone(), t.indexes.clone())).collect();
+        fill(&kernel, own, fill::From::Recovered, None, &|_| {})?;
         let tables = || catalog.tables();
         let total: u64 = tables().map(|t| t.count_rows() * t.indexes.len() as u64).sum();
         let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
@@ -483,7 +486,8 @@ impl Database {
             }
         }
         for t in self.dictionary.all() {
-            let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
+            let indexes: usize = t.indexes.iter().map(|i| i.index.memory_bytes()).sum();
+            let bytes = (t.store.rows.bytes() + t.store.strings.bytes() + indexes) as u64;
             sum += add(MemoryKind::Dictionary, &t.def.name, t.count_rows(), bytes);
         }
         let used = self.kernel.space.budget.used() as u64;

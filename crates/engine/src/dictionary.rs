@@ -22,6 +22,8 @@
 //! - **D9** The first foreign key writes format 7, for the same reason. It names the table and the unique
 //!   index that it refers to by their numbers, which they keep; the columns there are the index's.
 //! - **D10** The first view or comment writes format 8. Its columns are listed as those of a table are.
+//! - **D11** What a definition takes out of the dictionary is found by indexes of the numbers that rows begin
+//!   with. They are made when the database is opened, as all indexes are, and are in no list.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     KeyAction, Reference, Relation, Returns, TableDef,
@@ -41,6 +43,7 @@ use ondol_kernel::{Kernel, LockMode, Wait};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -85,21 +88,37 @@ pub struct Dictionary {
     pub comments: Arc<Table>,
 }
 
+/// The index of the numbers in a column of a table of the dictionary (D11).
+fn number_index(table: u32, column: usize) -> IndexDef {
+    let columns = vec![IndexColumn { column, desc: false, nulls_first: false }];
+    let (name, kind) = (String::new(), IndexKind::Btree);
+    IndexDef { id: table, name, kind, unique: false, primary: false, constraint: false, columns }
+}
+
 const T: Type = Type::TEXT;
 const I: Type = Type::INT4;
 const B: Type = Type::BOOL;
 const L: Type = Type::INT8;
 
 impl Dictionary {
-    pub fn new(kernel: &Kernel) -> Dictionary {
+    pub fn new(kernel: &Kernel) -> SqlResult<Dictionary> {
+        let refused = OnceCell::new();
         let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
+            let numbers = columns.iter().take_while(|(n, _)| *n == "id" || n.ends_with("_id"));
+            let indexes: Vec<_> = (0..numbers.count()).map(|column| number_index(id, column)).collect();
             let columns = columns.iter().map(|(n, t)| ColumnDef::new(*n, *t)).collect();
             let (schema, name) = (PUBLIC, name.to_string());
-            let (indexes, checks, foreign) = (vec![], vec![], vec![]);
+            let (checks, foreign) = (vec![], vec![]);
             let def = TableDef { id, schema, name, columns, indexes, checks, foreign };
-            Table::new(kernel, def, id, vec![], None)
+            let layout = Table::layout_of(&def);
+            let made = def.indexes.iter().map(|i| TableIndex::new(kernel, &def, &layout, i.clone(), 0));
+            let made = made.collect::<SqlResult<Vec<_>>>().unwrap_or_else(|e| {
+                let _ = refused.set(e);
+                vec![]
+            });
+            Table::new(kernel, def, id, made, None)
         };
-        Dictionary {
+        let dictionary = Dictionary {
             tables: make(1, "tables", &[("id", I), ("name", T), ("heaps", I)]),
             columns: make(
                 2,
@@ -210,7 +229,8 @@ impl Dictionary {
             ),
             comments: make(16, "comments", &[("id", I), ("kind", T), ("part", T), ("text", T)]),
             views: make(15, "views", &[("id", I), ("name", T), ("query", T), ("check", T)]),
-        }
+        };
+        refused.into_inner().map_or(Ok(dictionary), Err)
     }
 
     pub fn all(&self) -> Vec<&Arc<Table>> {
@@ -267,18 +287,25 @@ fn remove(session: &mut Session, table: &Table, column: usize, number: u32) -> S
     done
 }
 fn remove_newest(session: &mut Session, table: &Table, column: usize, number: i32) -> SqlResult<()> {
-    let mut slots = ondol_kernel::heap::Slots::default();
-    slots.start(&table.store.rows);
+    let index = table.indexes.iter().find(|i| i.def.columns[0].column == column);
+    let Some((index, tree)) = index.and_then(|i| Some((i, i.index.as_btree()?))) else {
+        return Err(damaged(&format!("table {} has no index of numbers", table.def.name)));
+    };
+    let (mut key, mut found) = (vec![], vec![]);
+    index.key.encode(&[ValueRef::Int4(number)], &mut key);
+    let mut note = |oid| {
+        found.push(oid);
+        true
+    };
+    tree.probe(&session.pin(), &key, &mut note);
     let mut bytes = vec![0; table.layout.row_size];
-    let mut found = vec![];
-    while let Some(oid) = slots.next(&session.kernel().space) {
-        let is_there = session.read_newest(oid, &mut bytes);
-        // Of others' rows nothing is read but the number.
-        let is = || row::column(&table.layout, &bytes, column, &Newest(session), &mut vec![]).to_owned();
-        if is_there && int(&is()) == number {
-            found.push(oid)
-        }
-    }
+    // Of others' rows, whose slots may be among them, nothing is read but the number.
+    found.retain(|oid| {
+        let is = |bytes: &[u8]| {
+            row::column(&table.layout, bytes, column, &Newest(session), &mut vec![]).to_owned()
+        };
+        session.read_newest(*oid, &mut bytes) && int(&is(&bytes)) == number
+    });
     for oid in found {
         session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;
         if !session.read_newest(oid, &mut bytes) {
@@ -533,11 +560,9 @@ pub fn load(
         }
     }
     references.values_mut().for_each(|list| list.sort_by_key(|r| r.key.id));
-    for relation in catalog.relations.values_mut() {
-        if let Relation::Table(table) = relation
-            && let Some(list) = references.remove(&table.def.id)
-        {
-            *table = table.with_references(kernel, list.into())
+    for (number, list) in references {
+        if let Some(table) = catalog.table_by_id(number).map(|t| t.with_references(kernel, list.into())) {
+            catalog.relations.insert(table.def.full_name(), Relation::Table(table));
         }
     }
     for (_, r) in rows(session, &dictionary.functions) {

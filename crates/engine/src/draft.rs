@@ -21,11 +21,15 @@
 //!   can be acknowledged any more.
 //! - **D5** Going back to a savepoint brings the draft back that was there, and gives the heaps made since up
 //!   at the end of the transaction; they are no other's business.
+//! - **D6** A change of the draft is made to the dictionary that the draft was last laid over as well, so
+//!   that a transaction of many definitions lays its whole draft over only when others have published.
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::comment::Commented;
 use crate::connection::Connection;
 use crate::name::{Name, SchemaDef, TEMPORARY};
+use crate::relations::Relations;
 use crate::sequence::Sequence;
+use crate::shared::SharedMap;
 use crate::table::Table;
 use crate::temporary::OnCommit;
 use crate::view::ViewDef;
@@ -37,12 +41,14 @@ use std::sync::Arc;
 /// `None`: it is removed.
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
-    schemas: BTreeMap<String, Option<SchemaDef>>,
-    relations: BTreeMap<Name, Option<Relation>>,
-    functions: BTreeMap<u32, Option<Arc<FunctionDef>>>,
-    types: BTreeMap<Name, Option<TypeId>>,
-    views: BTreeMap<u32, Option<Arc<ViewDef>>>,
-    comments: BTreeMap<Commented, Option<Arc<str>>>,
+    schemas: SharedMap<String, Option<SchemaDef>>,
+    relations: SharedMap<Name, Option<Relation>>,
+    functions: SharedMap<u32, Option<Arc<FunctionDef>>>,
+    types: SharedMap<Name, Option<TypeId>>,
+    views: SharedMap<u32, Option<Arc<ViewDef>>>,
+    comments: SharedMap<Commented, Option<Arc<str>>>,
+    /// The dictionary with all this over it (D6). Its own version is that of no dictionary that is seen.
+    laid: Option<View>,
     /// What is done to temporary tables when a transaction commits, by their numbers (temporary/E4).
     pub on_commit: BTreeMap<u32, OnCommit>,
 }
@@ -50,16 +56,20 @@ pub(crate) struct Draft {
 impl Draft {
     /// What is the session's own, without what was removed of it; `None`: nothing (temporary/E1).
     pub fn temporary(&self) -> Option<Draft> {
-        let own = self.relations.iter().filter(|(name, r)| name.schema == TEMPORARY && r.is_some());
-        let relations: BTreeMap<_, _> = own.map(|(n, r)| (n.clone(), r.clone())).collect();
+        let relations: SharedMap<_, _> =
+            self.own().filter(|(_, r)| r.is_some()).map(|(n, r)| (n.clone(), r.clone())).collect();
         let is_there = |id: &u32| self.temporary_tables().any(|t| t.def.id == *id);
         let on_commit = self.on_commit.iter().filter(|(id, _)| is_there(id)).map(|(i, a)| (*i, *a)).collect();
         (!relations.is_empty()).then(|| Draft { relations, on_commit, ..Draft::default() })
     }
+    /// What is said of temporary relations.
+    fn own(&self) -> impl Iterator<Item = (&Name, &Option<Relation>)> {
+        self.relations.from(&Name::new(TEMPORARY, "")).take_while(|(name, _)| name.schema == TEMPORARY)
+    }
     /// Whether it changes what others see.
     pub fn concerns_others(&self) -> bool {
         // Whoever adds a kind of object has to think of it here.
-        let Draft { schemas, relations, functions, types, views, comments, on_commit: _ } = self;
+        let Draft { schemas, relations, functions, types, views, comments, on_commit: _, laid: _ } = self;
         let none = schemas.is_empty()
             && functions.is_empty()
             && types.is_empty()
@@ -69,66 +79,105 @@ impl Draft {
     }
     /// The session's own tables.
     pub fn temporary_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        let own = self.relations.iter().filter(|(name, _)| name.schema == TEMPORARY);
-        own.filter_map(|(_, r)| r.as_ref()?.table())
+        self.own().filter_map(|(_, r)| r.as_ref()?.table())
     }
     /// Puts what is not the session's own there.
     pub fn publish_into(&self, catalog: &mut Catalog) {
-        let mut others = self.clone();
-        others.relations.retain(|name, _| name.schema != TEMPORARY);
-        others.put_into(catalog)
+        self.put(catalog, |name| name.schema != TEMPORARY)
+    }
+    /// The dictionary that it was last laid over, to be changed with it (D6).
+    fn laid(&mut self) -> Option<&mut Catalog> {
+        self.laid.as_mut().map(|l| Arc::make_mut(&mut l.catalog))
     }
     pub fn schema(&mut self, name: &str, schema: Option<SchemaDef>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.schemas, &name.to_string(), &schema)
+        }
         self.schemas.insert(name.to_string(), schema);
     }
+    fn relation(&mut self, name: Name, relation: Option<Relation>) {
+        if let Some(c) = self.laid() {
+            put_relation(&mut c.relations, &name, &relation)
+        }
+        self.relations.insert(name, relation);
+    }
     pub fn table(&mut self, name: &Name, table: Option<Arc<Table>>) {
-        self.relations.insert(name.clone(), table.map(Relation::Table));
+        self.relation(name.clone(), table.map(Relation::Table))
     }
     /// `of`: the index's table.
     pub fn index(&mut self, name: Name, of: Option<&Name>) {
-        self.relations.insert(name, of.map(|of| Relation::Index { table: of.clone() }));
+        self.relation(name, of.map(|of| Relation::Index { table: of.clone() }))
     }
     pub fn function(&mut self, id: u32, function: Option<Arc<FunctionDef>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.functions, &id, &function)
+        }
         self.functions.insert(id, function);
     }
     pub fn ty(&mut self, name: &Name, ty: Option<TypeId>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.types, name, &ty)
+        }
         self.types.insert(name.clone(), ty);
     }
     pub fn sequence(&mut self, name: &Name, sequence: Option<Arc<Sequence>>) {
-        self.relations.insert(name.clone(), sequence.map(Relation::Sequence));
+        self.relation(name.clone(), sequence.map(Relation::Sequence))
+    }
+    fn view_of(&mut self, id: u32, view: Option<Arc<ViewDef>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.views, &id, &view)
+        }
+        self.views.insert(id, view);
     }
     pub fn view(&mut self, view: &Arc<ViewDef>) {
-        self.relations.insert(view.full_name(), Some(Relation::View(view.clone())));
-        self.views.insert(view.id, Some(view.clone()));
+        self.relation(view.full_name(), Some(Relation::View(view.clone())));
+        self.view_of(view.id, Some(view.clone()))
     }
     pub fn drop_view(&mut self, view: &ViewDef) {
-        self.relations.insert(view.full_name(), None);
-        self.views.insert(view.id, None);
+        self.relation(view.full_name(), None);
+        self.view_of(view.id, None)
     }
     pub fn comment(&mut self, on: Commented, text: Option<Arc<str>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.comments, &on, &text)
+        }
         self.comments.insert(on, text);
     }
     pub fn put_into(&self, catalog: &mut Catalog) {
-        fn put<K: Ord + Clone, V: Clone>(draft: &BTreeMap<K, Option<V>>, into: &mut BTreeMap<K, V>) {
-            for (k, v) in draft {
-                match v {
-                    Some(v) => into.insert(k.clone(), v.clone()),
-                    None => into.remove(k),
-                };
-            }
+        self.put(catalog, |_| true)
+    }
+    /// Of relations those whose names are wanted.
+    fn put(&self, catalog: &mut Catalog, is_wanted: impl Fn(&Name) -> bool) {
+        fn all<K: Ord + Clone, V: Clone>(draft: &SharedMap<K, Option<V>>, into: &mut SharedMap<K, V>) {
+            draft.iter().for_each(|(k, v)| put(into, k, v))
         }
-        // Whoever adds a kind of object to the catalog has to think of it here.
+        // Whoever adds a kind of object to the catalog has to think of it here, and of a method above.
         let Catalog { version: _, schemas, relations, functions, types, views, comments } = catalog;
-        put(&self.schemas, schemas);
-        put(&self.relations, relations);
-        put(&self.functions, functions);
-        put(&self.types, types);
-        put(&self.views, views);
-        put(&self.comments, comments);
+        all(&self.schemas, schemas);
+        let wanted = self.relations.iter().filter(|(name, _)| is_wanted(name));
+        wanted.for_each(|(name, r)| put_relation(relations, name, r));
+        all(&self.functions, functions);
+        all(&self.types, types);
+        all(&self.views, views);
+        all(&self.comments, comments);
     }
 }
 
+fn put<K: Ord + Clone, V: Clone>(into: &mut SharedMap<K, V>, key: &K, value: &Option<V>) {
+    match value {
+        Some(v) => into.insert(key.clone(), v.clone()),
+        None => into.remove(key),
+    };
+}
+fn put_relation(into: &mut Relations, name: &Name, relation: &Option<Relation>) {
+    match relation {
+        Some(r) => into.insert(name.clone(), r.clone()),
+        None => into.remove(name),
+    };
+}
+
 /// A dictionary with a draft over it.
+#[derive(Clone)]
 pub(crate) struct View {
     /// The version of the dictionary below.
     pub base: u64,
@@ -139,8 +188,12 @@ impl Connection {
     /// The draft, to be changed.
     pub(crate) fn draft(&mut self) -> &mut Draft {
         self.defining = true;
-        *self.view.get_mut() = None;
-        Arc::make_mut(self.draft.get_or_insert_default())
+        let view = self.view.get_mut().take();
+        let draft = Arc::make_mut(self.draft.get_or_insert_default());
+        // What was seen is what the draft says so far.
+        let laid = view.or_else(|| draft.laid.take());
+        draft.laid = laid;
+        draft
     }
     pub(crate) fn set_draft(&mut self, draft: Option<Arc<Draft>>) {
         *self.view.get_mut() = None;
@@ -153,11 +206,17 @@ impl Connection {
         if let Some(v) = view.as_ref().filter(|v| self.is_newest(v)) {
             return (v.base, v.catalog.clone());
         }
-        let below = self.db.catalog();
-        let mut catalog = (*below).clone();
-        draft.put_into(&mut catalog);
+        let (base, mut catalog) = match draft.laid.as_ref().filter(|v| self.is_newest(v)) {
+            Some(laid) => (laid.base, (*laid.catalog).clone()),
+            None => {
+                let below = self.db.catalog();
+                let mut catalog = (*below).clone();
+                draft.put_into(&mut catalog);
+                (below.version, catalog)
+            }
+        };
         catalog.version = self.db.next_version();
-        let made = View { base: below.version, catalog: Arc::new(catalog) };
+        let made = View { base, catalog: Arc::new(catalog) };
         let known = (made.base, made.catalog.clone());
         *view = Some(made);
         known

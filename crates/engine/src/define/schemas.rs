@@ -64,7 +64,8 @@ impl Connection {
             |c| claims::change_schema(c, name),
             |me, c| {
                 let number = find(c, name)?.number;
-                let is_empty = !c.relations.keys().chain(c.types.keys()).any(|n| n.schema == number)
+                let is_empty = !c.has_relations(number)
+                    && !c.types.keys().any(|n| n.schema == number)
                     && !c.functions.values().any(|f| f.schema == number);
                 if !is_empty {
                     let message = format!("cannot drop schema {name} because other objects depend on it");

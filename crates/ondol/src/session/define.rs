@@ -183,7 +183,7 @@ impl Session {
     /// Drops the session's temporary tables.
     pub(crate) fn discard_temporary(&mut self) -> SqlResult<()> {
         let catalog = self.connection.catalog();
-        let own = catalog.tables().map(|t| t.def.full_name()).filter(|n| n.schema == TEMPORARY);
+        let own = catalog.tables_in(TEMPORARY).map(|t| t.def.full_name());
         own.into_iter().try_for_each(|name| self.connection.drop_table(name))
     }
 

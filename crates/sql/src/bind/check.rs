@@ -469,22 +469,21 @@ impl<'a> Binder<'a> {
 
     /// A name like `t_a_check` that no constraint has.
     fn check_name(&self, others: &TableDef, column: &str) -> String {
-        let tables = (self.catalog.tables().map(|t| &t.def))
-            .filter(|d| d.schema == others.schema && d.name != others.name);
+        let is_elsewhere = |name: &str| {
+            let of = self.catalog.table(others.full_name()).map_or(0, |t| t.def.id);
+            self.catalog.relations.is_constraint(&Name::new(others.schema, name), of)
+        };
         let domains = self
             .catalog
             .types
             .values()
             .filter_map(|t| super::domain::domain_of(*t).filter(|d| d.schema == others.schema));
-        let taken: BTreeSet<&str> = (tables.chain([others]))
-            .flat_map(|d| {
-                let keys = d.indexes.iter().filter(|i| i.constraint).map(|i| i.name.as_str());
-                keys.chain(d.checks.iter().map(|c| c.name.as_str()))
-            })
+        let keys = others.indexes.iter().filter(|i| i.constraint).map(|i| i.name.as_str());
+        let taken: BTreeSet<&str> = (keys.chain(others.checks.iter().map(|c| c.name.as_str())))
             .chain(domains.flat_map(|d| d.parts.iter().map(|p| p.name.as_str())))
             .collect();
         let label = |n: u32| if n == 0 { "check".to_string() } else { format!("check{n}") };
         let mut names = (0..).map(|n| super::ddl::object_name(&others.name, column, &label(n)));
-        names.find(|n| !taken.contains(n.as_str())).unwrap_or_default()
+        names.find(|n| !taken.contains(n.as_str()) && !is_elsewhere(n)).unwrap_or_default()
     }
 }

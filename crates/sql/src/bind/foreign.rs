@@ -230,8 +230,7 @@ const INVALID_FOREIGN_KEY: &str = "42830";
 fn free_name(catalog: &Catalog, child: &TableDef, columns: &str) -> String {
     let taken = |name: &str| {
         child.is_constraint(name)
-            || (catalog.tables().map(|t| &t.def))
-                .any(|d| d.schema == child.schema && d.id != child.id && d.is_constraint(name))
+            || catalog.relations.is_constraint(&Name::new(child.schema, name), child.id)
             || (catalog.types.values().filter_map(|t| t.user()).filter(|u| u.schema == child.schema))
                 .any(|u| u.parts.iter().any(|p| p.name == name))
     };

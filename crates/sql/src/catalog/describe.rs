@@ -408,7 +408,7 @@ fn foreign(sight: &Sight<'_>, table: &Table, f: &ForeignDef) -> String {
         columns.iter().map(name).collect::<Vec<_>>().join(", ")
     };
     let mut written = format!("FOREIGN KEY ({}) REFERENCES ", names(table, &f.columns));
-    if let Some(parent) = sight.tables().find(|t| t.def.id == f.table) {
+    if let Some(parent) = sight.catalog.table_by_id(f.table) {
         let object = Object::Table(parent.clone());
         let found = sight.relation_named("", &parent.def.name);
         let is_short = found.is_some_and(|o| Sight::oid(&o) == Sight::oid(&object));

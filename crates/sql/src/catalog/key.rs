@@ -177,7 +177,7 @@ pub fn with_constraint<T>(
         let number = (oid & 0x7fff_ffff) >> 11;
         let has_it = |t: &&Arc<Table>| t.def.foreign.iter().any(|f| oid_of(f.id) == oid);
         match oid >> 30 == 2 {
-            true => sight.tables().find(|t| t.def.id == number).cloned(),
+            true => sight.catalog.table_by_id(number).cloned(),
             false => sight.tables().find(has_it).cloned(),
         }
     });
@@ -208,7 +208,7 @@ pub fn constraints(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> Sq
 
 /// The columns that a foreign key names, in its order.
 pub fn referenced(sight: &Sight<'_>, f: &ForeignDef) -> Vec<usize> {
-    let parent = sight.tables().find(|t| t.def.id == f.table);
+    let parent = sight.catalog.table_by_id(f.table);
     let index = parent.and_then(|t| t.def.indexes.iter().find(|i| i.id == f.index));
     index.map_or(Vec::new(), |i| f.parts.iter().map(|p| i.columns[*p].column).collect())
 }

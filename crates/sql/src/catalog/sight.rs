@@ -206,13 +206,10 @@ impl<'a> Sight<'a> {
         if let Some(v) = self.catalog.view_by_id(number) {
             return Some(Object::View(v.clone()));
         }
-        self.tables().find_map(|t| {
-            if t.def.id == number {
-                return Some(Object::Table(t.clone()));
-            }
-            let n = t.def.indexes.iter().position(|i| i.id == number)?;
-            Some(Object::Index(t.clone(), n))
-        })
+        if let Some(t) = self.catalog.table_by_id(number) {
+            return Some(Object::Table(t.clone()));
+        }
+        self.catalog.index_by_id(number).map(|(t, n)| Object::Index(t.clone(), n))
     }
 
     /// The relation of a name, found without a schema (an empty one) or with.
@@ -261,9 +258,7 @@ impl<'a> Sight<'a> {
 
     /// Schemas: their numbers as OIDs, and their names; that of temporary tables where there are some.
     pub fn schemas(&self) -> Vec<(u32, &str)> {
-        let is_there = |number: u32| {
-            number != TEMPORARY || self.catalog.relations.keys().any(|name| name.schema == TEMPORARY)
-        };
+        let is_there = |number: u32| number != TEMPORARY || self.catalog.has_relations(TEMPORARY);
         let there = self.catalog.schemas.iter().filter(|(_, s)| is_there(s.number));
         there.map(|(name, s)| (schema_oid(s.number), &**name)).collect()
     }
