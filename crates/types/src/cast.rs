@@ -277,7 +277,11 @@ mod tests {
         integer>\"char\" e, \"char\">integer e, \"char\">text i, \"char\">character varying a, \
         \"char\">character a, text>\"char\" a, character varying>\"char\" a, character>\"char\" a, \
         name>text i, name>character varying a, name>character a, text>name i, character varying>name i, \
-        character>name i, pg_node_tree>text i";
+        character>name i, pg_node_tree>text i, \
+        time without time zone>interval i, time without time zone>time with time zone i, \
+        time with time zone>time without time zone a, interval>time without time zone a, \
+        timestamp without time zone>time without time zone a, \
+        timestamp with time zone>time without time zone a, timestamp with time zone>time with time zone a";
 
     #[test]
     fn what_stays_is_what_a_cast_gives_back() {

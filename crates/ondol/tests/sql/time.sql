@@ -24,7 +24,7 @@ select timestamp '2020-01-01 10:20:30'::time, timestamptz '2020-01-01 10:20:30+0
 select time '10:20:30.456789'::time(2), timetz '10:20:30.456789+01'::time(0) with time zone, '23:59:59.999'::time(0);
 select '10:00'::time(-1);
 select cast('10:00' as time(7)), pg_typeof(time(3) '10:00'), pg_typeof(current_time), pg_typeof(localtime);
-select timetz '10:00+02' at time zone 'utc', timetz '10:00+02' at time zone interval '5:30', timezone('-03', timetz '23:00+00');
+select timetz '10:00+02' at time zone 'utc', timetz '10:00+02' at time zone interval '5:30', timezone('gmt', timetz '23:00-03');
 select array[time '10:00', '09:00'], '{10:00,09:00}'::time[], array_agg(t order by t) from tt;
 select date_trunc('hour', time '10:20:30'), to_char(time '15:20:30', 'HH12:MI AM');
 select localtime = current_time::time, current_time(0) is null;

@@ -268,7 +268,7 @@ fn padding_is_given_back_where_it_is_seen() {
 fn operators_are_in_order() {
     assert!(operators().is_sorted_by_key(|o| o.name));
     assert_eq!(operator::by_symbol("!=", false).count(), operator::by_symbol("<>", false).count());
-    assert_eq!((operator::by_symbol("-", true).count(), operator::by_symbol("-", false).count()), (7, 22));
+    assert_eq!((operator::by_symbol("-", true).count(), operator::by_symbol("-", false).count()), (7, 25));
     assert_eq!(operator::by_symbol("???", false).count(), 0);
 }
 
