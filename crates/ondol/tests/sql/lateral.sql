@@ -29,3 +29,10 @@ select * from u join lateral (select * from u u2 where u2.a = u.a and u2.b > u.b
 select * from t, lateral (t join u on true) x;
 select count(*) from t a, lateral (select * from t b where b.a > a.a) c, lateral (select * from u where u.a = c.a or u.a = a.a) d;
 select * from t left join (u cross join lateral (select u.a + t.a as q) s) on t.a = u.a order by 1;
+-- a hash table whose keys are made of an outer row is made anew for each
+create table far (k bigint);
+insert into far values (10), (20), (30);
+create table part (n integer);
+insert into part select * from generate_series(1, 40);
+select f.k, s.* from far f, lateral (select p.n, o.x from part p join (values (0), (1)) o(x) on p.n = o.x + f.k order by 1, 2) s;
+select f.k, (select count(*) from part p join part q on p.n = q.n + f.k) from far f order by f.k;

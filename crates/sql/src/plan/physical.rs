@@ -326,6 +326,11 @@ impl<'a> Node<'a> {
 
     /// Whether it uses columns of rows outside it.
     pub fn is_dependent(&self) -> bool {
+        self.is_dependent_with(&[])
+    }
+
+    /// The same of the node and of what is computed for each of its rows.
+    pub fn is_dependent_with(&self, exprs: &[&Expr]) -> bool {
         let mut own = BTreeSet::new();
         let mut used = BTreeSet::new();
         self.each(&mut |n| {
@@ -336,6 +341,11 @@ impl<'a> Node<'a> {
                 })
             });
         });
+        for e in exprs {
+            each_column(e, &mut |rel, _, _| {
+                used.insert(rel);
+            });
+        }
         !used.is_subset(&own)
     }
 

@@ -4,8 +4,9 @@
 //!   marked as NULL (a register each) and the same code is entered once more.
 //! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for
 //!   right rows without one.
-//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it uses columns
-//!   of rows outside it, or the join counts its rows' matches (N2): then each time that it is come to.
+//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it or its keys in
+//!   a hash table use columns of rows outside it, or the join counts its rows' matches (N2): then each time
+//!   that it is come to.
 //! - **N4** A semi or anti join leaves its inner side at the first match, out of whatever loops that has.
 use super::super::op::Op;
 use super::super::operand::*;
@@ -213,9 +214,10 @@ impl<'a> Gen<'a> {
     fn gather(
         &mut self,
         inner: &'a Node<'a>,
+        keys: &[&'a Expr],
         code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        if inner.is_dependent() { code(self) } else { self.once(code) }
+        if inner.is_dependent_with(keys) { code(self) } else { self.once(code) }
     }
 
     /// Keeps a node's rows as a list.
@@ -223,7 +225,7 @@ impl<'a> Gen<'a> {
         let rels = inner.rels();
         let list = self.kept_columns(&rels)?;
         let mat = self.mat(list.len());
-        self.gather(inner, &mut |g| {
+        self.gather(inner, &[], &mut |g| {
             g.op(Op::MatClear { mat });
             g.produce(inner, &mut |g, _next| {
                 let first = g.registers(list.len());
@@ -265,7 +267,7 @@ impl<'a> Gen<'a> {
         };
         match is_counted {
             true => gather(self)?,
-            false => self.gather(inner, &mut gather)?,
+            false => self.gather(inner, keys, &mut gather)?,
         }
         Ok((hash, places(&rels, &list, k as u16)))
     }
