@@ -100,3 +100,8 @@ CREATE FUNCTION later(timestamp, interval) RETURNS timestamp LANGUAGE sql AS 'SE
 SELECT later('2024-01-01', '1 day');
 DROP FUNCTION later(timestamp, interval);
 DROP TABLE spans, more;
+-- by the standard a sign in front of all is each field's
+set intervalstyle = sql_standard;
+select interval '-23 hours 45 min 12.34 sec', interval '-1 year 2 months', interval '-1 day 2 hours -3 minutes';
+select interval '-1-2 3 4:05', interval '-5 4:05:06.5', interval '-3 weeks 2 days', interval '-1.5 days 2.25 hours';
+reset intervalstyle;

@@ -112,18 +112,6 @@ impl Sum {
         Ok(())
     }
 
-    /// With each part below zero, or zero.
-    fn negative(self) -> Sum {
-        let Sum { years, months, days, micros } = self;
-        let of = |n: i32| if n > 0 { -n } else { n };
-        Sum {
-            years: of(years),
-            months: of(months),
-            days: of(days),
-            micros: micros.min(micros.wrapping_neg()),
-        }
-    }
-
     fn negated(self) -> Option<Sum> {
         Some(Sum {
             years: self.years.checked_neg()?,
@@ -163,6 +151,11 @@ fn with_units(text: &str, of_type: Fields, style: IntervalStyle) -> Read<Sum> {
     let mut unit = None;
     let mut is_negated = false;
     let fields = fields.ok_or(Fault::Format)?;
+    let has_sign = |f: &(Look, String)| f.1.starts_with(['+', '-']);
+    // As the standard has it, a sign in front of all is that of each field.
+    let is_signed = style == IntervalStyle::SqlStandard
+        && fields.first().is_some_and(|f| f.1.starts_with('-'))
+        && !fields[1..].iter().any(has_sign);
     for (look, field) in fields.iter().rev() {
         let time_of_day = match look {
             Look::Time => Some(time(field, 1, of_type)?),
@@ -171,14 +164,14 @@ fn with_units(text: &str, of_type: Fields, style: IntervalStyle) -> Read<Sum> {
         };
         if let Some(micros) = time_of_day {
             // It takes the place of fractions of days behind it, as in PostgreSQL.
-            sum.micros = micros;
+            sum.micros = if is_signed && micros > 0 { -micros } else { micros };
             unit = Some(Field::Day);
             named.take(Units::TIME)?;
             continue;
         }
         match look {
             Look::Time | Look::Zone | Look::Date | Look::Number => {
-                let (next, new) = number(field, unit.unwrap_or(of_type.last()), &mut sum)?;
+                let (next, new) = number(field, unit.unwrap_or(of_type.last()), is_signed, &mut sum)?;
                 unit = Some(next);
                 named.take(new)?;
             }
@@ -190,14 +183,6 @@ fn with_units(text: &str, of_type: Fields, style: IntervalStyle) -> Read<Sum> {
             Look::Word | Look::Special => unit = Some(dt::unit(field).ok_or(Fault::Format)?),
         }
     }
-    let has_sign = |f: &(Look, String)| f.1.starts_with(['+', '-']);
-    // As the standard has it, a sign in front of all is that of all.
-    if style == IntervalStyle::SqlStandard
-        && fields.first().is_some_and(|f| f.1.starts_with('-'))
-        && !fields[1..].iter().any(has_sign)
-    {
-        sum = sum.negative();
-    }
     match named {
         Units(0) => Err(Fault::Format),
         _ if is_negated => sum.negated().ok_or(Fault::Range),
@@ -206,10 +191,11 @@ fn with_units(text: &str, of_type: Fields, style: IntervalStyle) -> Read<Sum> {
 }
 
 /// Adds a number of units, with a fraction perhaps, or of years and months (`1-2`). Gives the unit of a
-/// number in front of it, and what was named.
-fn number(field: &str, unit: Field, sum: &mut Sum) -> Read<(Field, Units)> {
+/// number in front of it, and what was named. `is_signed`: the sign in front of all is this one's, too.
+fn number(field: &str, unit: Field, is_signed: bool, sum: &mut Sum) -> Read<(Field, Units)> {
     let (whole, rest) = integer(field)?;
-    let is_negative = field.starts_with('-');
+    let whole = if is_signed && whole > 0 { -whole } else { whole };
+    let is_negative = is_signed || field.starts_with('-');
     if let Some(months) = rest.strip_prefix('-') {
         let (months, rest) = integer(months)?;
         if !(0..i64::from(MONTHS_PER_YEAR)).contains(&months) {
