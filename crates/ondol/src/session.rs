@@ -17,6 +17,7 @@ use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
 use ondol_sql::level::IsolationLevel;
+use ondol_sql::plan::ways::Ways;
 use ondol_types::catalog::registered;
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
@@ -86,6 +87,8 @@ pub(crate) struct Quick {
     /// What a transaction is that says nothing else.
     pub default_level: IsolationLevel,
     pub default_read_only: bool,
+    /// The ways by which statements are planned.
+    pub ways: Ways,
     /// A statement outside a transaction needs one of its own: the default level or mode is not the usual
     /// one.
     pub own_transaction: bool,
@@ -107,15 +110,26 @@ impl Quick {
         let default_level = level.unwrap_or(IsolationLevel::ReadCommitted);
         let default_read_only = settings.is_on("default_transaction_read_only");
         let own_transaction = default_level != IsolationLevel::ReadCommitted || default_read_only;
+        let ways = Ways {
+            no_full: !settings.is_on("enable_seqscan"),
+            no_index: !settings.is_on("enable_indexscan"),
+            no_hash: !settings.is_on("enable_hashjoin"),
+            no_loop: !settings.is_on("enable_nestloop"),
+            no_sort: !settings.is_on("enable_sort"),
+        };
         Quick {
             default_level,
             default_read_only,
             synchronous: settings.get("synchronous_commit") != "off",
             styles: settings.styles(),
             timeout,
+            ways,
             own_transaction,
             is_plain: timeout.is_none() && !own_transaction,
-            is_plain_text: timeout.is_none() && !own_transaction && settings.search_path() == USUAL_PATH,
+            is_plain_text: timeout.is_none()
+                && !own_transaction
+                && settings.search_path() == USUAL_PATH
+                && ways == Ways::ALL,
             #[cfg(feature = "scan")]
             workers: settings.number("max_parallel_workers_per_gather"),
             #[cfg(feature = "scan")]

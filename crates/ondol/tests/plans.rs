@@ -27,7 +27,7 @@ fn run(script: &str) -> String {
     let mut s = db.session();
     let mut out = String::new();
     for sql in statements(script) {
-        let made = ["CREATE", "INSERT INTO made"].iter().any(|w| bare(sql).starts_with(w));
+        let made = ["CREATE", "INSERT INTO made", "SET"].iter().any(|w| bare(sql).starts_with(w));
         if made {
             s.execute(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
             continue;

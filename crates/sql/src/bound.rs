@@ -845,6 +845,8 @@ pub struct ExplainOptions {
     pub verbose: bool,
     pub costs: bool,
     pub json: bool,
+    /// How long it took stands at the end, of what is run.
+    pub summary: bool,
 }
 
 /// An index to be made, by CREATE INDEX or a constraint.

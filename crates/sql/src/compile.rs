@@ -4,6 +4,7 @@ use crate::code::Program;
 use crate::code::generate::{FindFunction, generate};
 use crate::plan::explain::{Options, shown};
 use crate::plan::rewrite::{self, Rewrite};
+use crate::plan::ways::Ways;
 use crate::plan::{lower, operators};
 use ondol_types::SqlResult;
 use ondol_types::limits::Limits;
@@ -16,9 +17,10 @@ pub fn compile(
     bound: &Bound,
     find_function: FindFunction<'_>,
     limits: Limits<'_>,
+    ways: Ways,
     explain: Option<Options>,
 ) -> SqlResult<Program> {
-    compile_by(rewrite::ALL, bound, find_function, limits, explain)
+    compile_by(rewrite::ALL, bound, find_function, limits, ways, explain)
 }
 
 /// The same with some rewrites only.
@@ -27,13 +29,14 @@ pub fn compile_by(
     bound: &Bound,
     find_function: FindFunction<'_>,
     limits: Limits<'_>,
+    ways: Ways,
     explain: Option<Options>,
 ) -> SqlResult<Program> {
     let mut logical = lower::lower(bound, limits)?;
     for (_, rewrite) in rewrites {
         rewrite(&mut logical);
     }
-    let physical = operators::plan(&logical, limits)?;
+    let physical = operators::plan(&logical, limits, ways)?;
     let mut program = generate(&physical, find_function, limits, explain.is_some_and(|o| o.analyze))?;
     // Of a table that a rewrite has removed nothing is read. But the program rests on it: that it is there,
     // with its unique indexes.

@@ -16,6 +16,7 @@ use ondol_sql::code::program::Tag;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
 use ondol_sql::parse::lexer::{TokenKind, Tokens};
+use ondol_sql::plan::ways::Ways;
 use ondol_sql::{bind, parse};
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
@@ -204,7 +205,7 @@ impl Session {
                 return Err(transaction_failed());
             }
         } else {
-            let key = key_of(text, styles);
+            let key = key_of(text, styles, self.quick.ways);
             let version = self.connection.catalog_version();
             if let Some(plan) = self.plans.find(&key, types, version) {
                 return Ok(Ready::Plan(plan));
@@ -262,7 +263,7 @@ impl Session {
         let plan = Arc::new(plan);
         if !plan.once {
             let is_own = self.connection.has_own_catalog();
-            self.plans.keep(&key_of(text, styles), types, &plan, Known { catalog: &catalog, is_own })
+            self.plans.keep(&key_of(text, styles, self.quick.ways), types, &plan, Known { catalog: &catalog, is_own })
         }
         Ok(Ready::Plan(plan))
     }
@@ -363,7 +364,7 @@ impl Session {
         for (state, message) in &bound.notices {
             self.notice(state, message.clone());
         }
-        let code = self.compile(&bound)?.encode();
+        let code = self.compile_for_all(&bound)?.encode();
         // A domain's conditions are in the code, which does not tell so.
         let is_domain = |t: &TypeId| t.user().is_some_and(|u| u.kind == ondol_types::user::domain::CODE);
         // Nor does it tell of views.
@@ -480,11 +481,11 @@ impl Session {
 
 /// What plans are kept under: the text, and what its literals are read by.
 #[inline]
-fn key_of(text: &str, styles: Styles) -> Cow<'_, str> {
-    match styles.is_usual() {
+fn key_of(text: &str, styles: Styles, ways: Ways) -> Cow<'_, str> {
+    match styles.is_usual() && ways == Ways::ALL {
         true => Cow::Borrowed(text),
         // No statement begins so.
-        false => Cow::Owned(format!("\0{styles} {:?}\0{text}", styles.interval)),
+        false => Cow::Owned(format!("\0{styles} {:?} {}\0{text}", styles.interval, ways.number())),
     }
 }
 

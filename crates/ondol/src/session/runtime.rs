@@ -14,6 +14,7 @@ use ondol_engine::name::USER;
 use ondol_engine::{Catalog, ColumnDef, Connection, FunctionDef, Table, Token};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, Query, Statement, Target};
+use ondol_sql::plan::ways::Ways;
 use ondol_sql::catalog::{Sight, by_key};
 use ondol_sql::code::{Program, Rejected};
 use ondol_sql::compile::compile;
@@ -138,7 +139,7 @@ fn program_of_value(expr: Expr, params: Vec<TypeId>, catalog: &Catalog) -> SqlRe
         notices: Vec::new(),
         is_foreign: false,
     };
-    compile_at(&bound, catalog, 0, Limits::NONE, None).map(Arc::new)
+    compile_at(&bound, catalog, 0, Limits::NONE, Ways::ALL, None).map(Arc::new)
 }
 
 impl Caller for SessionHost {
@@ -186,7 +187,7 @@ fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResul
         Ok(p) => Ok(p),
         Err(Rejected::Stale) => {
             let bound = ondol_sql::bind::bind_function(function, catalog)?;
-            compile_at(&bound, catalog, depth, Limits::NONE, None)
+            compile_at(&bound, catalog, depth, Limits::NONE, Ways::ALL, None)
         }
         Err(Rejected::Corrupt(what)) => Err(SqlError::new(
             sqlstate::DATA_CORRUPTED,
@@ -201,10 +202,11 @@ fn compile_at(
     catalog: &Catalog,
     depth: u32,
     limits: Limits<'_>,
+    ways: Ways,
     explain: Option<ExplainOptions>,
 ) -> SqlResult<Program> {
     let find = |f: &Arc<FunctionDef>| program_at(f, catalog, depth + 1).map(Arc::new);
-    compile(bound, &find, limits, explain)
+    compile(bound, &find, limits, ways, explain)
 }
 
 /// The context that a program runs in, unless it may be [`UNTIMED`].
@@ -345,10 +347,14 @@ impl Session {
     }
 
     pub(crate) fn compile(&self, bound: &Bound) -> SqlResult<Program> {
-        compile_at(bound, &self.connection.catalog(), 0, self.limits(), None)
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), self.quick.ways, None)
+    }
+    /// The same of what is everybody's (ways/V2).
+    pub(crate) fn compile_for_all(&self, bound: &Bound) -> SqlResult<Program> {
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), Ways::ALL, None)
     }
     pub(crate) fn compile_explained(&self, bound: &Bound, options: ExplainOptions) -> SqlResult<Program> {
-        compile_at(bound, &self.connection.catalog(), 0, self.limits(), Some(options))
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), self.quick.ways, Some(options))
     }
 
     pub(crate) fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {

@@ -2,7 +2,8 @@
 //!
 //! - **T1** All settings of PostgreSQL's are known ([`table`]). One that a session may change is obeyed, or
 //!   takes no other value than what is done anyway (0A000); the others have a value, and PostgreSQL's error
-//!   for whoever would change them. None is accepted and does nothing. Names with a dot are the users' own:
+//!   for whoever would change them. Those that no answer depends on, since they are about how PostgreSQL goes
+//!   about it (`table::WITHOUT_EFFECT`), are known, and nothing more. Names with a dot are the users' own:
 //!   they hold a text.
 //! - **T2** SET is transactional as in PostgreSQL: rolling back restores what was set, SET LOCAL lasts to the
 //!   end of the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one
@@ -349,15 +350,19 @@ mod tests {
             ("server_version", "x", "55P02"),
             ("shared_buffers", "1", "55P02"),
             ("timezone", "Europe/Paris", "0A000"),
-            ("work_mem", "5MB", "0A000"),
             ("work_mem", "5XB", "22023"),
-            ("enable_seqscan", "off", "0A000"),
+            ("work_mem", "63kB", "22023"),
+            ("enable_seqscan", "maybe", "22023"),
+            ("session_replication_role", "replica", "0A000"),
             ("a b.c", "1", "42602"),
             ("role", "nobody", "22023"),
         ] {
             assert_eq!(s.set(name, Some(value), false).unwrap_err().sqlstate(), state, "{name} = {value}");
         }
-        s.set("work_mem", Some("4 MB"), false).unwrap();
+        s.set("work_mem", Some("5 MB"), false).unwrap();
+        assert_eq!(s.show("work_mem").unwrap().1, "5MB");
+        s.set("enable_seqscan", Some("0"), false).unwrap();
+        assert_eq!(s.get("enable_seqscan"), "off");
         s.set("timezone", Some("utc"), false).unwrap();
         s.set("lock_timeout", None, false).unwrap();
         assert_eq!(s.show("lock_timeout").unwrap().1, "0");

@@ -227,7 +227,9 @@ impl<'a> Binder<'a> {
     }
 
     fn explain(&mut self, s: &'a tree::ExplainStmt, raw: &'a Raw) -> SqlResult<Statement> {
-        let mut shown = ExplainOptions { analyze: false, verbose: false, costs: true, json: false };
+        let mut shown =
+            ExplainOptions { analyze: false, verbose: false, costs: true, json: false, summary: true };
+        let mut timed = None;
         for o in options(&s.options)? {
             let name = o.defname.as_str();
             match name {
@@ -238,10 +240,9 @@ impl<'a> Binder<'a> {
                     let feature = format!("EXPLAIN option {}", name.to_ascii_uppercase());
                     refuse_at(option_bool(o)?, feature, o.location)?;
                 }
-                "timing" | "summary" => {
-                    let feature = format!("EXPLAIN option {} OFF", name.to_ascii_uppercase());
-                    refuse_at(!option_bool(o)?, feature, o.location)?;
-                }
+                // No node tells its own time.
+                "timing" => timed = Some(option_bool(o)?),
+                "summary" => shown.summary = option_bool(o)?,
                 "format" => {
                     let format = option_text(o)?.unwrap_or_default();
                     shown.json = format == "json";
@@ -254,6 +255,10 @@ impl<'a> Binder<'a> {
                     return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location));
                 }
             }
+        }
+        if timed == Some(true) && !shown.analyze {
+            let message = "EXPLAIN option TIMING requires ANALYZE";
+            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
         }
         let node = kind(need(&s.query)?)?;
         let statement = match self.statement(node, raw)? {

@@ -1,13 +1,14 @@
 //! Statements from text to rows, on a database of their own.
 use super::*;
 use crate::bound::{ExplainOptions, Statement};
+use crate::plan::ways::Ways;
 use crate::code::generate::FindFunction;
 use ondol_engine::{Database, Options};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, Value};
 use std::path::PathBuf;
 
-const OPTIONS: ExplainOptions = ExplainOptions { analyze: false, verbose: false, costs: false, json: false };
+const OPTIONS: ExplainOptions = ExplainOptions { analyze: false, verbose: false, costs: false, json: false, summary: true };
 
 struct Db {
     folder: PathBuf,
@@ -36,7 +37,7 @@ impl Host for Bodies {
     }
     fn function(&self, f: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let bound = crate::bind::bind_function(f, &self.0)?;
-        crate::compile::compile(&bound, &|f| self.function(f), Limits::NONE, None).map(Arc::new)
+        crate::compile::compile(&bound, &|f| self.function(f), Limits::NONE, Ways::ALL, None).map(Arc::new)
     }
 }
 
@@ -70,7 +71,7 @@ impl Db {
         let host = Bodies(self.connection.catalog());
         let find: FindFunction<'_> = &|f| host.function(f);
         let bound = self.bind(sql)?;
-        let program = crate::compile::compile(&bound, find, Limits::NONE, Some(OPTIONS))?;
+        let program = crate::compile::compile(&bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS))?;
         // What is stored comes back as it was.
         let again = Program::decode(&program.encode(), &self.connection.catalog()).unwrap();
         assert_eq!(again.ops, program.ops);
@@ -501,7 +502,7 @@ fn explaining() {
     let bound = db.bind(sql).unwrap();
     let options = ExplainOptions { analyze: true, ..OPTIONS };
     let find: FindFunction<'_> = &|f| host.function(f);
-    let program = Arc::new(crate::compile::compile(&bound, find, Limits::NONE, Some(options)).unwrap());
+    let program = Arc::new(crate::compile::compile(&bound, find, Limits::NONE, Ways::ALL, Some(options)).unwrap());
     let (_, lines) =
         run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY, options).unwrap();
     let text = lines.join("\n");
@@ -678,7 +679,7 @@ fn rewrites_change_no_answer() {
             let find: FindFunction<'_> = &|f| host.function(f);
             let bound = db.bind(sql).unwrap();
             let program =
-                crate::compile::compile_by(rewrites, &bound, find, Limits::NONE, Some(OPTIONS)).unwrap();
+                crate::compile::compile_by(rewrites, &bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS)).unwrap();
             let plan = crate::code::explain::lines(&program, OPTIONS, None, 0).join("\n");
             let env = Env { host: &host, ..Env::EMPTY };
             let mut rows = RowBuffer::new();

@@ -9,6 +9,7 @@ use super::classify::{self, Cond, comparison, is_int};
 use super::logical::{Expr, ExprKind};
 use super::physical::{Access, KeyValue};
 use super::refs::{Inputs, RelSet};
+use super::ways::Ways;
 use crate::foreign::ForeignTable;
 use ondol_engine::{IndexDef, IndexKind, Table};
 use ondol_types::TypeId;
@@ -220,6 +221,7 @@ fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> Leading<'a> {
 /// `bound` and this one are bound.
 pub fn choose<'a>(
     (table, n): (&Table, f64),
+    ways: Ways,
     place: &Place<'_>,
     conjuncts: &[&'a Expr],
     order: Option<&Order>,
@@ -253,7 +255,7 @@ pub fn choose<'a>(
         ordered,
         uses_others: false,
     };
-    let mut best_cost = cost(&best, n, limited);
+    let mut best_cost = cost(&best, n, limited, ways);
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         let Leading { keys, mut by, lists } = all[number].clone();
@@ -314,7 +316,7 @@ pub fn choose<'a>(
         } else {
             continue;
         };
-        let cost = cost(&choice, n, limited);
+        let cost = cost(&choice, n, limited, ways);
         if cost < best_cost {
             (best, best_cost) = (choice, cost);
         }
@@ -323,7 +325,7 @@ pub fn choose<'a>(
 }
 
 /// What an access costs, in rows touched; a sort that it leaves to do included.
-fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
+fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
     let fetch = match &c.access {
         // A scan in storage order touches memory in sequence.
         Access::Full => n * 0.5 + 5.0,
@@ -331,11 +333,15 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
         Access::Lookup { .. } => 1.0 + (c.fetched * 1.1).max(c.lookups),
         Access::Range { .. } => 3.0 + c.fetched * 1.3,
     };
+    let is_off = if matches!(c.access, Access::Full) { ways.no_full } else { ways.no_index };
+    let fetch = fetch + Ways::price(is_off);
     match (c.ordered, limited) {
         // Few of the rows will be asked for.
-        (true, true) => fetch.min(20.0 * c.fetched / c.rows.max(1.0)),
+        (true, true) => fetch.min(20.0 * c.fetched / c.rows.max(1.0) + Ways::price(is_off)),
         (true, false) => fetch,
-        (false, _) => fetch + c.rows * (1.0 + 0.2 * (c.rows + 1.0).log2()),
+        (false, _) => {
+            fetch + c.rows * (1.0 + 0.2 * (c.rows + 1.0).log2()) + Ways::price(ways.no_sort)
+        }
     }
 }
 

@@ -522,7 +522,7 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
 pub fn lines(plan: &Shown, options: Options, counted: Option<Counted<'_>>, workers: usize) -> Vec<String> {
     let mut out = Vec::new();
     plan.text(options, counted, workers, 0, true, &mut out);
-    if let Some(c) = counted {
+    if let Some(c) = counted.filter(|_| options.summary) {
         out.push(format!("Execution Time: {} ms", ms(c.elapsed_us)));
     }
     out
@@ -538,7 +538,7 @@ pub fn json(
 ) -> String {
     let mut out = String::from("[\n  {\n    \"Plan\": ");
     plan.json(options, counted, workers, 4, &mut out);
-    if let Some(c) = counted {
+    if let Some(c) = counted.filter(|_| options.summary) {
         out += &format!(",\n    \"Execution Time\": {}", ms(c.elapsed_us));
     }
     let code: Vec<String> = code.iter().map(|l| format!("      {}", string(l))).collect();

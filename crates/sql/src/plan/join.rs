@@ -14,6 +14,7 @@ use super::logical::{Expr, ExprKind, JoinKind, Logical, Source};
 use super::operators::{Planned, Planner, Want};
 use super::physical::{Access, KeyValue, Method, Node, Operator};
 use super::refs::*;
+use super::ways::Ways;
 use ondol_types::SqlResult;
 use std::collections::HashSet;
 
@@ -40,6 +41,7 @@ struct Joins<'a> {
     list: Vec<Input<'a>>,
     wanted: Option<Wanted>,
     limited: bool,
+    ways: Ways,
 }
 
 /// Plans joins, filters and what they are over.
@@ -51,6 +53,7 @@ pub fn plan<'a>(planner: &Planner<'_>, tree: &'a Logical, want: &Want) -> SqlRes
         list: Vec::new(),
         wanted: want.order.clone(),
         limited: want.limited,
+        ways: planner.ways,
     };
     for (n, leaf) in leaves.iter().enumerate() {
         cx.inputs.add(n as u16, leaf.gives());
@@ -241,7 +244,10 @@ fn plan_pool<'a>(
             Some(d) => {
                 let list: Vec<&'a Expr> = open.ready(bound.with(own)).iter().map(|c| c.expr).collect();
                 let keys = hash_keys(&cx.inputs, &list, bound, own);
-                let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
+                let method = match keys.is_empty() || cx.ways.shuns_hash() {
+                    true => Method::Kept,
+                    false => Method::Hash(keys),
+                };
                 let rows = unit.node.rows;
                 join(d, unit.node, JoinKind::Inner, method, rows)
             }
@@ -447,7 +453,10 @@ fn step<'a>(
             _ => entry.planned.as_ref().map_or(100.0, |p| p.rows),
         };
         let lateral = entry.needs.meets(bound);
-        let keys = if lateral { Vec::new() } else { hash_keys(&cx.inputs, &with, bound, own) };
+        let keys = match lateral || cx.ways.shuns_hash() {
+            true => Vec::new(),
+            false => hash_keys(&cx.inputs, &with, bound, own),
+        };
         let method = match (done.is_some(), lateral) {
             (true, false) if !keys.is_empty() => Method::Hash(keys),
             // Its rows are kept anyway.
@@ -469,7 +478,7 @@ fn step<'a>(
         return Step { node, method, rows, cost: n + rows, ordered: false, turned: false };
     };
     let n = entry.rows;
-    let looped = access::choose((table, n), &cx.place(input, bound), &with, order, limited);
+    let looped = access::choose((table, n), cx.ways, &cx.place(input, bound), &with, order, limited);
     let likely = |rows: f64| (rows * entry.share).max(rows.min(1.0));
     let loop_cost = before * (2.0 + looped.fetched * 1.5);
     if done.is_none() {
@@ -478,7 +487,7 @@ fn step<'a>(
         return Step { node, method: Method::Loop, rows, cost, ordered, turned: false };
     }
     let keys = hash_keys(&cx.inputs, &with, bound, own);
-    let kept = access::choose((table, n), &cx.place(input, RelSet::EMPTY), &alone, None, false);
+    let kept = access::choose((table, n), cx.ways, &cx.place(input, RelSet::EMPTY), &alone, None, false);
     let mut rows = before * likely(looped.rows);
     if let Some(others) = rows_by_key(cx, &keys, bound) {
         // Each of these rows matches at most one row of that table.
@@ -486,7 +495,9 @@ fn step<'a>(
     }
     let by_index = looped.uses_others;
     let build = kept.fetched.min(n) * 2.0;
-    let run_for_each = by_index && (keys.is_empty() || loop_cost <= build + before * 1.5);
+    let keys = if cx.ways.shuns_hash() { Vec::new() } else { keys };
+    let is_loop_better = loop_cost <= build + before * 1.5 && !cx.ways.shuns_loop();
+    let run_for_each = by_index && (keys.is_empty() || is_loop_better);
     if run_for_each || keys.is_empty() && before <= 1.0 {
         let node = scan(*rel, source, looped, with);
         return Step { node, method: Method::Loop, rows, cost: loop_cost, ordered: true, turned: false };
@@ -545,11 +556,15 @@ fn attach_right<'a>(
     let looped = plan_pool(cx, &[a.right], inside.clone(), visible, false);
     // Not only its inputs may refer to others (LATERAL): so may conditions that it asks of them.
     let lateral = cx.inputs.needs(a.right).without(own).meets(visible);
-    let keys = hash_keys(&cx.inputs, &a.on, visible, own);
+    let keys = match cx.ways.shuns_hash() {
+        true => Vec::new(),
+        false => hash_keys(&cx.inputs, &a.on, visible, own),
+    };
     let before = d.node.rows.max(1.0);
     let ordered = d.ordered;
+    let is_cheap = !cx.ways.shuns_loop() && cheap(cx, &looped.node, before);
     let (method, inner, on) =
-        if lateral || (uses_index(&looped.node) && (keys.is_empty() || cheap(cx, &looped.node, before))) {
+        if lateral || (uses_index(&looped.node) && (keys.is_empty() || is_cheap)) {
             (Method::Loop, looped, rest)
         } else {
             let (alone, linking): (Vec<&'a Expr>, Vec<&'a Expr>) =

@@ -25,3 +25,4 @@ pub mod price;
 pub mod refs;
 pub mod rewrite;
 pub mod show;
+pub mod ways;

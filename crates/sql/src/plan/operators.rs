@@ -7,6 +7,7 @@ use super::join::{self, Wanted};
 use super::logical::{self, ExprKind, Logical, SortBy};
 use super::physical::{Node, Operator, Root, Statement, Subplan};
 use super::price;
+use super::ways::Ways;
 use ondol_types::SqlResult;
 use ondol_types::func::Volatility;
 use ondol_types::limits::Limits;
@@ -27,6 +28,7 @@ pub struct Planned<'a> {
 
 pub struct Planner<'l> {
     limits: Limits<'l>,
+    pub ways: Ways,
     /// How many rows each WITH query may have.
     pub with_rows: Vec<f64>,
 }
@@ -35,8 +37,12 @@ pub struct Planner<'l> {
 /// How many rows a function that gives rows is taken to give.
 const SET_ROWS: f64 = 10.0;
 
-pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlResult<Statement<'a>> {
-    let mut planner = Planner { limits, with_rows: Vec::new() };
+pub fn plan<'a>(
+    statement: &'a logical::Statement,
+    limits: Limits<'_>,
+    ways: Ways,
+) -> SqlResult<Statement<'a>> {
+    let mut planner = Planner { limits, ways, with_rows: Vec::new() };
     let mut with = Vec::new();
     for (name, rows) in &statement.with {
         let rows = planner.rows(rows)?;

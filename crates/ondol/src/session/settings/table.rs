@@ -33,6 +33,11 @@ const RULES: &[(&str, Rule)] = &[
     ("default_transaction_isolation", Rule::Obeyed),
     ("default_transaction_read_only", Rule::Obeyed),
     // Strings that are not escaped have no escapes to warn of.
+    ("enable_hashjoin", Rule::Obeyed),
+    ("enable_indexscan", Rule::Obeyed),
+    ("enable_nestloop", Rule::Obeyed),
+    ("enable_seqscan", Rule::Obeyed),
+    ("enable_sort", Rule::Obeyed),
     ("escape_string_warning", Rule::Obeyed),
     ("extra_float_digits", Rule::Obeyed),
     ("intervalstyle", Rule::Obeyed),
@@ -51,13 +56,16 @@ const RULES: &[(&str, Rule)] = &[
     ("transaction_read_only", Rule::Obeyed),
 ];
 
-/// Ways of planning and running that are not there: whether they may be taken or not, they are not.
+/// Ways of planning and running that are not there: whether they may be taken or not, they are not. And two
+/// that are the only ones: turned off they are taken all the same, as in PostgreSQL.
 const NOT_THERE: &[&str] = &[
     "enable_async_append",
     "enable_bitmapscan",
     "enable_gathermerge",
+    "enable_hashagg",
     "enable_incremental_sort",
     "enable_indexonlyscan",
+    "enable_material",
     "enable_memoize",
     "enable_mergejoin",
     "enable_parallel_append",
@@ -68,6 +76,55 @@ const NOT_THERE: &[&str] = &[
     "enable_tidscan",
     "geqo",
     "jit",
+];
+
+/// Settings that are known and have no effect: what PostgreSQL's planner takes something to cost, how far it
+/// looks for plans, how much memory an operator may take before it goes to a disk (none does here), how its
+/// workers, its vacuum and its compiler go about it. No answer depends on any of them, in PostgreSQL neither.
+const WITHOUT_EFFECT: &[&str] = &[
+    "backend_flush_after",
+    "constraint_exclusion",
+    "cpu_index_tuple_cost",
+    "cpu_operator_cost",
+    "cpu_tuple_cost",
+    "cursor_tuple_fraction",
+    "default_statistics_target",
+    "effective_cache_size",
+    "effective_io_concurrency",
+    "force_parallel_mode",
+    "from_collapse_limit",
+    "geqo_effort",
+    "geqo_generations",
+    "geqo_pool_size",
+    "geqo_seed",
+    "geqo_selection_bias",
+    "geqo_threshold",
+    "gin_pending_list_limit",
+    "hash_mem_multiplier",
+    "jit_above_cost",
+    "jit_expressions",
+    "jit_inline_above_cost",
+    "jit_optimize_above_cost",
+    "jit_tuple_deforming",
+    "join_collapse_limit",
+    "maintenance_io_concurrency",
+    "maintenance_work_mem",
+    "max_parallel_maintenance_workers",
+    "min_parallel_index_scan_size",
+    "parallel_leader_participation",
+    "parallel_setup_cost",
+    "parallel_tuple_cost",
+    "plan_cache_mode",
+    "random_page_cost",
+    "recursive_worktable_factor",
+    "seq_page_cost",
+    "temp_buffers",
+    "vacuum_cost_delay",
+    "vacuum_cost_limit",
+    "vacuum_cost_page_dirty",
+    "vacuum_cost_page_hit",
+    "vacuum_cost_page_miss",
+    "work_mem",
 ];
 
 /// What a session finds where PostgreSQL's server would say something else.
@@ -126,7 +183,7 @@ pub(super) fn place(key: &str) -> Option<usize> {
 impl Setting {
     fn new(known: KnownSetting) -> Setting {
         let key = known.name.to_ascii_lowercase();
-        let rule = match NOT_THERE.contains(&&*key) {
+        let rule = match NOT_THERE.contains(&&*key) || WITHOUT_EFFECT.contains(&&*key) {
             true => Rule::Obeyed,
             false => RULES.iter().find(|r| r.0 == key).map_or(Rule::Fixed, |r| r.1),
         };
