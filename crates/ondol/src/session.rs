@@ -16,6 +16,7 @@ use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
+use ondol_sql::bound::Modes;
 use ondol_sql::level::IsolationLevel;
 use ondol_sql::plan::ways::Ways;
 use ondol_types::catalog::registered;
@@ -87,6 +88,7 @@ pub(crate) struct Quick {
     /// What a transaction is that says nothing else.
     pub default_level: IsolationLevel,
     pub default_read_only: bool,
+    pub default_deferrable: bool,
     /// The ways by which statements are planned.
     pub ways: Ways,
     /// A statement outside a transaction needs one of its own: the default level or mode is not the usual
@@ -120,6 +122,7 @@ impl Quick {
         Quick {
             default_level,
             default_read_only,
+            default_deferrable: settings.is_on("default_transaction_deferrable"),
             synchronous: settings.get("synchronous_commit") != "off",
             styles: settings.styles(),
             timeout,
@@ -332,7 +335,7 @@ impl Session {
                 "there is already a transaction in progress",
             ));
         }
-        self.start_transaction(Some(isolation.into()), None)
+        self.start_transaction(Modes { isolation: Some(isolation.into()), ..Modes::default() })
     }
 
     /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if

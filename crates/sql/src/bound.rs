@@ -641,13 +641,9 @@ pub enum Statement {
         what: &'static str,
         tag: &'static str,
     },
-    Begin {
-        isolation: Option<IsolationLevel>,
-        access: Option<Access>,
-    },
+    Begin(Modes),
     SetTransaction {
-        isolation: Option<IsolationLevel>,
-        access: Option<Access>,
+        modes: Modes,
         session: bool,
     },
     /// `chain`: another of the same mode follows.
@@ -834,6 +830,15 @@ pub enum Movement {
     Absolute(i64),
     /// The row so many behind the present one, or before it.
     Relative(i64),
+}
+
+/// What a statement says of how a transaction is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Modes {
+    pub isolation: Option<IsolationLevel>,
+    pub access: Option<Access>,
+    /// A serializable transaction that only reads is never refused here, whatever it says of this.
+    pub deferrable: Option<bool>,
 }
 
 /// What EXPLAIN is to show.

@@ -103,6 +103,17 @@ impl Connection {
         }
         Ok(())
     }
+    /// Whether it can still be said that the open transaction is DEFERRABLE, or not.
+    pub fn may_defer(&self) -> SqlResult<()> {
+        let Some(e) = &self.explicit else { return Ok(()) };
+        let when = match (e.savepoints.is_empty(), e.started) {
+            (false, _) => "cannot be called within a subtransaction",
+            (true, true) => "must be called before any query",
+            (true, false) => return Ok(()),
+        };
+        let message = format!("SET TRANSACTION [NOT] DEFERRABLE {when}");
+        Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, message))
+    }
     #[inline]
     pub fn in_transaction(&self) -> bool {
         self.explicit.is_some()

@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::session::output::Output;
 use crate::session::settings::Settings;
 use ondol_engine::{Access, Token};
+use ondol_sql::bound::Modes;
 use ondol_sql::level::IsolationLevel;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -63,16 +64,16 @@ impl Session {
     /// Starts a transaction, with the session's defaults where nothing is said.
     pub(crate) fn start_transaction(
         &mut self,
-        level: Option<IsolationLevel>,
-        access: Option<Access>,
+        modes: Modes,
     ) -> SqlResult<()> {
         if self.connection.in_transaction() {
             // What it says of the transaction's mode is obeyed (X3).
             self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
-            return self.change_transaction(level, access);
+            return self.change_transaction(modes);
         }
-        let level = level.unwrap_or(self.quick.default_level);
-        let read_only = access.map_or(self.quick.default_read_only, |a| a == Access::ReadOnly);
+        let level = modes.isolation.unwrap_or(self.quick.default_level);
+        let read_only = modes.access.map_or(self.quick.default_read_only, |a| a == Access::ReadOnly);
+        let deferrable = modes.deferrable.unwrap_or(self.quick.default_deferrable);
         let mark = self.settings.clone();
         self.connection
             .begin(level.isolation(), if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
@@ -82,13 +83,17 @@ impl Session {
         self.fresh = true;
         self.settings.set_isolation(level);
         self.settings.set_read_only(read_only);
+        self.settings.set_deferrable(deferrable);
         Ok(())
     }
 
-    /// The open transaction's mode.
-    fn mode(&self) -> (Option<IsolationLevel>, Option<Access>) {
-        let level = IsolationLevel::of_name(self.settings.get("transaction_isolation"));
-        (level, self.connection.transaction_access())
+    /// The open transaction's modes.
+    fn modes(&self) -> Modes {
+        Modes {
+            isolation: IsolationLevel::of_name(self.settings.get("transaction_isolation")),
+            access: self.connection.transaction_access(),
+            deferrable: Some(self.settings.is_on("transaction_deferrable")),
+        }
     }
 
     /// COMMIT: the tag says ROLLBACK when the transaction had failed. AND CHAIN starts another, unless the
@@ -97,7 +102,7 @@ impl Session {
         if chain && !self.connection.in_transaction() {
             return Err(outside("COMMIT AND CHAIN"));
         }
-        let mode = self.mode();
+        let modes = self.modes();
         if !self.connection.in_transaction() {
             self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
             return out.done("COMMIT", None);
@@ -112,7 +117,7 @@ impl Session {
                     self.settings_committed()
                 }
                 if chain {
-                    self.start_transaction(mode.0, mode.1)?
+                    self.start_transaction(modes)?
                 }
                 out.done(if failed { "ROLLBACK" } else { "COMMIT" }, token)
             }
@@ -125,11 +130,11 @@ impl Session {
 
     pub(crate) fn undo_transaction(&mut self, chain: bool) -> SqlResult<()> {
         if self.connection.in_transaction() {
-            let mode = self.mode();
+            let modes = self.modes();
             self.connection.rollback();
             self.settings_rolled_back();
             if chain {
-                self.start_transaction(mode.0, mode.1)?
+                self.start_transaction(modes)?
             }
         } else if chain {
             return Err(outside("ROLLBACK AND CHAIN"));
@@ -229,17 +234,19 @@ impl Session {
     /// SET TRANSACTION; SET SESSION CHARACTERISTICS sets the defaults.
     pub(crate) fn set_transaction(
         &mut self,
-        level: Option<IsolationLevel>,
-        access: Option<Access>,
+        modes: Modes,
         session: bool,
     ) -> SqlResult<()> {
         if session {
-            if let Some(l) = level {
+            if let Some(l) = modes.isolation {
                 self.settings.set("default_transaction_isolation", Some(l.name()), false)?;
             }
-            if let Some(a) = access {
-                let value = if a == Access::ReadOnly { "on" } else { "off" };
+            if let Some(a) = modes.access {
+                let value = word(a == Access::ReadOnly);
                 self.settings.set("default_transaction_read_only", Some(value), false)?;
+            }
+            if let Some(d) = modes.deferrable {
+                self.settings.set("default_transaction_deferrable", Some(word(d)), false)?;
             }
             self.settings_changed();
             return Ok(());
@@ -251,28 +258,36 @@ impl Session {
             );
             return Ok(());
         }
-        self.change_transaction(level, access)
+        self.change_transaction(modes)
     }
 
     /// Changes the mode of the transaction, if there is one, where it is to be another.
     pub(crate) fn change_transaction(
         &mut self,
-        level: Option<IsolationLevel>,
-        access: Option<Access>,
+        modes: Modes,
     ) -> SqlResult<()> {
         if !self.connection.in_transaction() {
             return Ok(());
         }
-        if let Some(l) = level.filter(|l| l.name() != self.settings.get("transaction_isolation")) {
+        if let Some(l) = modes.isolation.filter(|l| l.name() != self.settings.get("transaction_isolation")) {
             self.connection.set_transaction(Some(l.isolation()), None)?;
             self.settings.set_isolation(l);
         }
-        if let Some(a) = access {
+        if let Some(a) = modes.access {
             self.connection.set_transaction(None, Some(a))?;
             self.settings.set_read_only(a == Access::ReadOnly);
         }
+        if let Some(d) = modes.deferrable {
+            self.connection.may_defer()?;
+            self.settings.set_deferrable(d);
+        }
         Ok(())
     }
+}
+
+/// A flag as a setting has it.
+fn word(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
 use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, STALE, Table};
 use ondol_sql::bind;
-use ondol_sql::bound::{Bound, ExplainOptions, Expr, NewIndex, Query, Statement, Target};
+use ondol_sql::bound::{Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::RowView;
 use ondol_sql::level::IsolationLevel;
@@ -152,14 +152,14 @@ impl Session {
                 self.definition(bound, tag, out, |s| s.drop_types(names, *if_exists, *cascade, what))
             }
 
-            Statement::Begin { isolation, access } => {
-                self.start_transaction(*isolation, *access)?;
+            Statement::Begin(modes) => {
+                self.start_transaction(*modes)?;
                 // START TRANSACTION and BEGIN are told apart by their tags alone.
                 let start = text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("start"));
                 out.done(if start { "START TRANSACTION" } else { "BEGIN" }, None)
             }
-            Statement::SetTransaction { isolation, access, session } => {
-                self.set_transaction(*isolation, *access, *session)?;
+            Statement::SetTransaction { modes, session } => {
+                self.set_transaction(*modes, *session)?;
                 out.done("SET", None)
             }
             Statement::Commit { chain } => self.end_transaction(*chain, out),
@@ -364,8 +364,9 @@ impl Session {
                 } else if local && !in_transaction {
                     self.warn_local();
                 }
-                let wanted = IsolationLevel::of_name(&self.settings.checked("transaction_isolation", value)?);
-                self.change_transaction(wanted, None)?;
+                let isolation =
+                    IsolationLevel::of_name(&self.settings.checked("transaction_isolation", value)?);
+                self.change_transaction(Modes { isolation, ..Modes::default() })?;
             }
             "transaction_read_only" => {
                 if local && !in_transaction {
@@ -373,7 +374,14 @@ impl Session {
                 }
                 let on = self.settings.checked("transaction_read_only", value)? == "on";
                 let access = if on { Access::ReadOnly } else { Access::ReadWrite };
-                self.change_transaction(None, Some(access))?;
+                self.change_transaction(Modes { access: Some(access), ..Modes::default() })?;
+            }
+            "transaction_deferrable" => {
+                if local && !in_transaction {
+                    self.warn_local();
+                }
+                let on = self.settings.checked("transaction_deferrable", value)? == "on";
+                self.change_transaction(Modes { deferrable: Some(on), ..Modes::default() })?;
             }
             _ if local && !in_transaction => {
                 self.warn_local();
@@ -397,6 +405,7 @@ impl Session {
         if !self.connection.in_transaction() {
             self.settings.set_isolation(self.quick.default_level);
             self.settings.set_read_only(self.quick.default_read_only);
+            self.settings.set_deferrable(self.quick.default_deferrable);
         }
         if name.eq_ignore_ascii_case("all") {
             let columns: Arc<[Column]> =

@@ -15,7 +15,7 @@ use crate::session::params::with_refs;
 use crate::session::plan::Plan;
 use crate::session::planned::Telling;
 use crate::session::rows::styled;
-use ondol_sql::bound::{Bound, Declare, Fetch, Movement, Statement};
+use ondol_sql::bound::{Bound, Declare, Fetch, Modes, Movement, Statement};
 use ondol_sql::interpret::{Nowhere, Sink};
 use ondol_types::{SqlError, SqlResult, Value, sqlstate};
 use std::collections::HashMap;
@@ -214,7 +214,7 @@ impl Session {
                 "DECLARE CURSOR can only be used in transaction blocks",
             ));
         }
-        self.start_transaction(None, None)?;
+        self.start_transaction(Modes::default())?;
         let done = self
             .declare_within((declare, text), bound, params)
             .and_then(|()| self.hold_cursors())

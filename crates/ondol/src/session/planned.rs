@@ -11,7 +11,7 @@ use ondol_base::fiber::on_thread_stack;
 use ondol_base::timer::Alarm;
 use ondol_engine::connection::STALE;
 use ondol_engine::{Charge, Connection, FunctionDef, Path};
-use ondol_sql::bound::Statement;
+use ondol_sql::bound::{Modes, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
@@ -326,7 +326,7 @@ impl Session {
                 Ok(())
             }
         }
-        self.start_transaction(None, None)?;
+        self.start_transaction(Modes::default())?;
         let mut held = Held(out, String::new());
         let done = self.run_statement(plan, params, &mut held);
         let tag = held.1;
@@ -435,7 +435,7 @@ impl Session {
         params: &[ValueRef<'_>],
         sink: &mut dyn Sink,
     ) -> SqlResult<Called> {
-        self.start_transaction(None, None)?;
+        self.start_transaction(Modes::default())?;
         match self.run_program(plan, params, sink).and_then(|(rows, _)| Ok((rows, self.connection.commit()?)))
         {
             Ok((rows, token)) => {

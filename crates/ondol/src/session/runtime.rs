@@ -150,7 +150,8 @@ impl Caller for SessionHost {
     fn set(&self, name: &str, value: Option<&str>, local: bool) -> SqlResult<String> {
         let mut seen = self.settings.lock();
         let Some(settings) = &mut seen.settings else { return NoCaller.set(name, value, local) };
-        if ["transaction_isolation", "transaction_read_only"].iter().any(|n| n.eq_ignore_ascii_case(name)) {
+        let own = ["transaction_isolation", "transaction_read_only", "transaction_deferrable"];
+        if own.iter().any(|n| n.eq_ignore_ascii_case(name)) {
             return Err(SqlError::unsupported(format_args!("set_config of {name}"))
                 .hint("SET TRANSACTION sets the transaction's mode."));
         }

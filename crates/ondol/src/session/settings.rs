@@ -54,16 +54,19 @@ impl Values {
 struct Mode {
     isolation: IsolationLevel,
     read_only: bool,
+    deferrable: bool,
 }
 
 /// What a transaction is that says nothing else.
-const USUAL_MODE: Mode = Mode { isolation: IsolationLevel::ReadCommitted, read_only: false };
+const USUAL_MODE: Mode =
+    Mode { isolation: IsolationLevel::ReadCommitted, read_only: false, deferrable: false };
 
 /// Where the settings are that a transaction or a statement looks at.
 struct Places {
     path: usize,
     isolation: usize,
     read_only: usize,
+    deferrable: usize,
 }
 static PLACES: LazyLock<Places> = LazyLock::new(|| {
     let of = |name| table::place(name).unwrap_or(usize::MAX);
@@ -71,6 +74,7 @@ static PLACES: LazyLock<Places> = LazyLock::new(|| {
         path: of("search_path"),
         isolation: of("transaction_isolation"),
         read_only: of("transaction_read_only"),
+        deferrable: of("transaction_deferrable"),
     }
 });
 
@@ -171,6 +175,7 @@ impl Settings {
         match place {
             _ if place == PLACES.isolation => self.mode.isolation.name(),
             _ if place == PLACES.read_only => word(self.mode.read_only),
+            _ if place == PLACES.deferrable => word(self.mode.deferrable),
             _ => self.value(place),
         }
     }
@@ -312,6 +317,9 @@ impl Settings {
     }
     pub fn set_read_only(&mut self, read_only: bool) {
         self.mode.read_only = read_only
+    }
+    pub fn set_deferrable(&mut self, deferrable: bool) {
+        self.mode.deferrable = deferrable
     }
 
     /// The transaction was committed: what was LOCAL ends. A name with a dot that came with it stays.

@@ -8,6 +8,7 @@
 //!   of what it was to undo is committed.
 use crate::session::Session;
 use ondol_engine::{Access, Isolation, Token};
+use ondol_sql::bound::Modes;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::ops::{Deref, DerefMut};
 
@@ -106,7 +107,8 @@ impl Session {
             )
             .hint("Transaction::savepoint begins a part that can be undone by itself."));
         }
-        self.start_transaction(options.isolation.map(Into::into), options.access)?;
+        let isolation = options.isolation.map(Into::into);
+        self.start_transaction(Modes { isolation, access: options.access, deferrable: None })?;
         Ok(Transaction { number: self.transactions, session: self })
     }
 

@@ -7,7 +7,7 @@ use super::tree::{
 };
 use super::types::bind_type;
 use super::{Binder, accepted, coerce, name_of};
-use crate::bound::{ExplainOptions, Expr, Statement};
+use crate::bound::{ExplainOptions, Expr, Modes, Statement};
 use crate::level::IsolationLevel;
 use crate::parse::Raw;
 use crate::parse::lexer::{Token, TokenKind, Tokens};
@@ -134,8 +134,7 @@ impl<'a> Binder<'a> {
         let name = || s.savepoint_name.clone();
         Ok(match s.kind() {
             TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => {
-                let (isolation, access) = transaction_modes(&s.options)?;
-                Statement::Begin { isolation, access }
+                Statement::Begin(transaction_modes(&s.options)?)
             }
             TransactionStmtKind::TransStmtCommit => Statement::Commit { chain: s.chain },
             TransactionStmtKind::TransStmtRollback => Statement::Rollback { chain: s.chain },
@@ -185,9 +184,8 @@ impl<'a> Binder<'a> {
             VariableSetKind::VarSetCurrent => return Err(SqlError::unsupported("SET ... FROM CURRENT")),
             VariableSetKind::VarSetMulti => match s.name.as_str() {
                 "TRANSACTION" | "SESSION CHARACTERISTICS" => {
-                    let (isolation, access) = transaction_modes(&s.args)?;
                     let session = s.name == "SESSION CHARACTERISTICS";
-                    Statement::SetTransaction { isolation, access, session }
+                    Statement::SetTransaction { modes: transaction_modes(&s.args)?, session }
                 }
                 other => return Err(SqlError::unsupported(format_args!("SET {other}"))),
             },
@@ -313,24 +311,24 @@ fn nothing(tag: &'static str, what: accepted::Accepted) -> Statement {
     Statement::Nothing { tag, notice: what.notice.to_string() }
 }
 
-/// ISOLATION LEVEL, READ ONLY and READ WRITE; the last of a kind counts.
-fn transaction_modes(nodes: &[Node]) -> SqlResult<(Option<IsolationLevel>, Option<Access>)> {
-    let (mut isolation, mut access) = (None, None);
+/// ISOLATION LEVEL, READ ONLY and READ WRITE, DEFERRABLE; the last of a kind counts.
+fn transaction_modes(nodes: &[Node]) -> SqlResult<Modes> {
+    let mut modes = Modes::default();
     for o in options(nodes)? {
         match o.defname.as_str() {
             "transaction_isolation" => {
                 let name = option_text(o)?.unwrap_or_default();
                 let level = IsolationLevel::of_name(&name);
-                isolation = Some(level.ok_or_else(|| unexpected("an isolation level"))?);
+                modes.isolation = Some(level.ok_or_else(|| unexpected("an isolation level"))?);
             }
             "transaction_read_only" => {
-                access = Some(if option_bool(o)? { Access::ReadOnly } else { Access::ReadWrite });
+                modes.access = Some(if option_bool(o)? { Access::ReadOnly } else { Access::ReadWrite });
             }
-            "transaction_deferrable" => refuse_at(option_bool(o)?, "a DEFERRABLE transaction", o.location)?,
+            "transaction_deferrable" => modes.deferrable = Some(option_bool(o)?),
             other => return Err(SqlError::unsupported(format_args!("transaction mode {other}"))),
         }
     }
-    Ok((isolation, access))
+    Ok(modes)
 }
 
 /// What a statement is called.

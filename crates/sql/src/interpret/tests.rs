@@ -1,6 +1,6 @@
 //! Statements from text to rows, on a database of their own.
 use super::*;
-use crate::bound::{ExplainOptions, Statement};
+use crate::bound::{ExplainOptions, Modes, Statement};
 use crate::plan::ways::Ways;
 use crate::code::generate::FindFunction;
 use ondol_engine::{Database, Options};
@@ -145,7 +145,7 @@ impl Db {
             Statement::CreateFunction { function, replace } => {
                 self.connection.create_function(*function, replace).map(|_| 0)
             }
-            Statement::Begin { isolation, access } => self
+            Statement::Begin(Modes { isolation, access, .. }) => self
                 .connection
                 .begin(
                     isolation.map_or(ondol_engine::Isolation::default(), |l| l.isolation()),

@@ -30,6 +30,7 @@ const RULES: &[(&str, Rule)] = &[
     ("client_encoding", Rule::Own(encoding)),
     ("client_min_messages", Rule::Obeyed),
     ("datestyle", Rule::Own(date_style)),
+    ("default_transaction_deferrable", Rule::Obeyed),
     ("default_transaction_isolation", Rule::Obeyed),
     ("default_transaction_read_only", Rule::Obeyed),
     // Strings that are not escaped have no escapes to warn of.
@@ -52,6 +53,7 @@ const RULES: &[(&str, Rule)] = &[
     ("statement_timeout", Rule::Obeyed),
     ("synchronous_commit", Rule::Obeyed),
     ("timezone", Rule::Own(time_zone)),
+    ("transaction_deferrable", Rule::Obeyed),
     ("transaction_isolation", Rule::Obeyed),
     ("transaction_read_only", Rule::Obeyed),
 ];
