@@ -161,31 +161,6 @@ fn type_list(types: &[TypeId]) -> String {
     types.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Overloads that PostgreSQL has and this database has not: functions of formats and time zones.
-const ELSEWHERE: &[(&str, &[TypeId])] = {
-    &[
-        ("to_char", &[TypeId::INT4, TypeId::TEXT]),
-        ("to_char", &[TypeId::INT8, TypeId::TEXT]),
-        ("to_char", &[TypeId::FLOAT4, TypeId::TEXT]),
-        ("to_char", &[TypeId::FLOAT8, TypeId::TEXT]),
-        ("to_char", &[TypeId::NUMERIC, TypeId::TEXT]),
-        ("to_timestamp", &[TypeId::TEXT, TypeId::TEXT]),
-        ("date_trunc", &[TypeId::TEXT, TypeId::TIMESTAMPTZ, TypeId::TEXT]),
-        (
-            "make_timestamptz",
-            &[
-                TypeId::INT4,
-                TypeId::INT4,
-                TypeId::INT4,
-                TypeId::INT4,
-                TypeId::INT4,
-                TypeId::FLOAT8,
-                TypeId::TEXT,
-            ],
-        ),
-    ]
-};
-
 /// The error for a name that only PostgreSQL has.
 pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
     // The name of a type that is here calls a cast; PostgreSQL's functions of that name are those casts.
@@ -227,13 +202,10 @@ pub fn resolve_function(name: &str, given: &[TypeId]) -> SqlResult<&'static Func
     {
         return Err(e);
     }
-    let here = all.iter().map(|d| Candidate { args: d.args, variadic: d.variadic, what: Some(*d) });
-    match choose(here.chain(overloads_elsewhere(name)), given) {
-        Choice::One(None) => {
-            Err(SqlError::unsupported(format_args!("function {name}({})", type_list(given))))
-        }
+    let here = all.iter().map(|d| Candidate { args: d.args, variadic: d.variadic, what: *d });
+    match choose(here, given) {
         Choice::One(_) if ambiguous(name, given) => Err(function_error(name, given, &Choice::<()>::Many)),
-        Choice::One(Some(def)) => Ok(def),
+        Choice::One(def) => Ok(def),
         other => Err(function_error(name, given, &other)),
     }
 }
@@ -245,9 +217,9 @@ pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlR
         Some(l) => &[l, right],
         None => &[right],
     };
-    let elsewhere = || SqlError::unsupported(format_args!("operator {}", operator_text(name, left, right)));
     if all.is_empty() && known::is_operator(name, left.is_none()) {
-        return Err(elsewhere());
+        let symbol = operator_text(name, left, right);
+        return Err(SqlError::unsupported(format_args!("operator {symbol}")));
     }
     // Rule 1: an unknown literal has the type of the other side, if there is such an operator.
     let same = match left {
@@ -260,10 +232,9 @@ pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlR
     {
         return Ok(exact);
     }
-    let here = all.iter().map(|o| Candidate { args: o.args(), variadic: false, what: Some(*o) });
-    let (code, problem, hint) = match choose(here.chain(overloads_elsewhere(name)), given) {
-        Choice::One(None) => return Err(elsewhere()),
-        Choice::One(Some(op)) if !ambiguous(name, given) => return Ok(op),
+    let here = all.iter().map(|o| Candidate { args: o.args(), variadic: false, what: *o });
+    let (code, problem, hint) = match choose(here, given) {
+        Choice::One(op) if !ambiguous(name, given) => return Ok(op),
         Choice::One(_) | Choice::Many => (
             sqlstate::AMBIGUOUS_FUNCTION,
             "operator is not unique",
@@ -283,12 +254,6 @@ pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlR
         ),
     };
     Err(SqlError::new(code, format!("{problem}: {}", operator_text(name, left, right))).hint(hint))
-}
-
-/// The unsupported overloads of a name or symbol, as candidates that lead to nothing.
-fn overloads_elsewhere<T>(name: &str) -> impl Iterator<Item = Candidate<Option<T>>> {
-    let named = ELSEWHERE.iter().filter(move |(n, _)| *n == name);
-    named.map(|(_, args)| Candidate { args, variadic: false, what: None })
 }
 
 fn operator_text(name: &str, left: Option<TypeId>, right: TypeId) -> String {

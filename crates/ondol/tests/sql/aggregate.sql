@@ -63,3 +63,11 @@ SELECT round(5.5e131071, -131072);
 SELECT 1 AS one FROM (VALUES (1), (2)) v (u) WHERE 1 / (u - u) = 1 HAVING 1 < 2;
 SELECT 1 AS one FROM (VALUES (1), (2)) v (u) WHERE 1 / (u - u) = 1 HAVING 1 > 2;
 SELECT n FROM (SELECT count(*) AS n, sum(1 / (u - u)) AS s FROM (VALUES (1), (2)) v (u)) x;
+-- a cast that is written makes another argument
+CREATE TABLE word (w varchar(4));
+INSERT INTO word VALUES ('a'), ('ab'), ('a');
+SELECT string_agg(DISTINCT w, ',' ORDER BY w) FROM word;
+SELECT string_agg(DISTINCT w::text, ',' ORDER BY w::text) FROM word;
+SELECT string_agg(DISTINCT w::text, ',' ORDER BY w) FROM word;
+SELECT string_agg(DISTINCT w, ',' ORDER BY w::text) FROM word;
+DROP TABLE word;

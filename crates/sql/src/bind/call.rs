@@ -36,7 +36,9 @@ impl<'a> Binder<'a> {
         let (name, registered) = (called.name, called.registered);
         refuse_at(c.over.is_some(), "a window function", location)?;
         refuse_at(c.agg_within_group, "WITHIN GROUP", location)?;
-        refuse_at(c.func_variadic, "VARIADIC", location)?;
+        if c.func_variadic {
+            return self.variadic_call(called, c);
+        }
         if agg::is_aggregate(name) && called.may_be_builtin() {
             return self.aggregate(name, c);
         }
@@ -93,6 +95,25 @@ impl<'a> Binder<'a> {
         }
         let syntax = c.funcformat() == CoercionForm::CoerceSqlSyntax;
         Ok(self.noted(call, || Note::Function { name: name.to_string(), syntax }))
+    }
+
+    /// A call whose last argument is an array of those that the function takes in any number.
+    fn variadic_call(&mut self, called: Called<'a>, c: &'a FuncCall) -> SqlResult<Expr> {
+        let location = c.location;
+        const LISTS: &[&str] = &["concat", "concat_ws", "format", "num_nulls", "num_nonnulls"];
+        if called.registered || !called.may_be_builtin() || !LISTS.contains(&called.name) {
+            return Err(at(SqlError::unsupported("VARIADIC"), location));
+        }
+        let args = self.operands(&c.args)?;
+        if let Some(last) = args.last()
+            && last.ty.id != TypeId::UNKNOWN
+            && !last.ty.base().id.is_array()
+        {
+            let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, "VARIADIC argument must be an array");
+            return Err(super::tree::at_expr(error, last.at));
+        }
+        let call = self.builtin(&format!("${}", called.name), args, location)?;
+        Ok(self.noted(call, || Note::Function { name: called.name.to_string(), syntax: false }))
     }
 
     /// Whether a user's function of exactly these arguments stands before PostgreSQL's own in the path.
@@ -197,6 +218,7 @@ impl<'a> Binder<'a> {
         let def = agg::resolve_aggregate(name, &types).map_err(|e| at(e, location))?;
         let shape = concrete(def.args, def.ret, &types)?;
         let mut cast = Vec::with_capacity(args.len() + 1);
+        let written = if c.agg_distinct { args.clone() } else { Vec::new() };
         for (arg, want) in args.into_iter().zip(shape.args) {
             cast.push(if want == ANY { self.settle(arg)? } else { self.operand_of(arg, want)? });
         }
@@ -212,9 +234,11 @@ impl<'a> Binder<'a> {
         };
         let mut order = self.order_keys(&c.agg_order)?;
         for k in order.iter_mut().filter(|_| c.agg_distinct) {
-            // The argument is the key, also where the aggregate takes it as another type of strings.
-            let is_it = |a: &&Expr| group::same(a, &k.expr) || group::same(a.unrelabelled(), &k.expr);
-            let Some(arg) = cast.iter().find(is_it) else {
+            // The argument is the key, also where the aggregate takes it as another type of strings; not where
+            // a cast is written in one of both.
+            let is_written = |a: &Expr| group::same(a, &k.expr);
+            let is_it = |(n, a): &(usize, &Expr)| is_written(a) || written.get(*n).is_some_and(is_written);
+            let Some((_, arg)) = cast.iter().enumerate().find(is_it) else {
                 let message =
                     "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
                 let error = SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message);

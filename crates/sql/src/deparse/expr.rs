@@ -332,7 +332,13 @@ impl<'q> Scribe<'q> {
             (Note::Operator(name), ExprKind::Call { args, .. }) => self.operator(name, args),
             (Note::Function { name, syntax }, ExprKind::Call { func, args }) => {
                 let args = without_template(*func, args);
-                if !(*syntax && self.syntax(name, args)) {
+                if let (true, Some((last, others))) = (takes_list(*func), args.split_last()) {
+                    self.put(&format!("{}(", quote(name)));
+                    self.list(others, true);
+                    self.put(if others.is_empty() { "VARIADIC " } else { ", VARIADIC " });
+                    self.expr(last, true);
+                    self.put(")")
+                } else if !(*syntax && self.syntax(name, args)) {
                     self.named(&quote(name), args)
                 }
             }
@@ -799,4 +805,10 @@ fn has_columns(e: &Expr) -> bool {
         !found
     });
     found
+}
+
+/// Whether it takes as an array what its namesake takes in any number.
+fn takes_list(func: FuncId) -> bool {
+    use id::*;
+    [FORMAT_LIST, CONCAT_LIST, CONCAT_WS_LIST, NUM_NULLS_LIST, NUM_NONNULLS_LIST].contains(&func)
 }

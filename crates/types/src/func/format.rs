@@ -4,7 +4,7 @@
 //! with a modifier before it (FM, which takes blanks and zeros away, or TM, which does so with names) and one
 //! behind it (TH). Text in double quotes is taken as it is.
 //!
-//! Not here: numbers, and the way back (`to_number`, `to_date`, `to_timestamp` with a format).
+//! Not here: numbers ([`super::number`]), and the way back ([`super::moment`]).
 //!
 //! Source: PostgreSQL 15's documentation, 9.8 and 9.9.4, and its answers.
 
@@ -13,7 +13,7 @@ use crate::known;
 use crate::style::ZoneName;
 use crate::{SqlError, SqlResult, Value, sqlstate};
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -27,8 +27,8 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
+pub(super) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(super) const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 /// The width of the names of months and days, and of Roman months.
 const NAME_WIDTH: usize = 9;
 const ROMAN_WIDTH: usize = 4;
@@ -43,8 +43,10 @@ const WORDS: &[&str] = &[
 ];
 
 /// A piece of a format.
-enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Text(&'a str),
+    /// The same in quotes.
+    Quoted(&'a str),
     Pattern {
         word: &'static str,
         /// FM or TM.
@@ -70,7 +72,7 @@ fn pattern_of(text: &str) -> Option<&'static str> {
     }
 }
 
-fn pieces(format: &str) -> Vec<Piece<'_>> {
+pub(super) fn pieces(format: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = format;
     while !rest.is_empty() {
@@ -97,7 +99,7 @@ fn pieces(format: &str) -> Vec<Piece<'_>> {
                 }
                 rest = &rest[skip..];
                 let end = rest.chars().next().map_or(0, char::len_utf8);
-                found.push(Piece::Text(&rest[..end]));
+                found.push(Piece::Quoted(&rest[..end]));
                 rest = &rest[end..];
             }
             continue;
@@ -173,7 +175,7 @@ impl Shown {
         let mut out = String::new();
         for piece in pieces(format) {
             match piece {
-                Piece::Text(text) => out.push_str(text),
+                Piece::Text(text) | Piece::Quoted(text) => out.push_str(text),
                 Piece::Pattern { word, bare, ordinal } => {
                     let at = out.len();
                     self.pattern(word, bare, &mut out)?;
@@ -344,7 +346,7 @@ impl Shown {
     }
 }
 
-fn ordinal_ending(number: &str) -> &'static str {
+pub(super) fn ordinal_ending(number: &str) -> &'static str {
     let digits: Vec<u8> = number.bytes().rev().take(2).collect();
     match digits[..] {
         [_, b'1'] => "th",

@@ -54,12 +54,15 @@ pub(crate) use functions;
 
 pub mod bytea;
 pub mod compare;
+pub mod compose;
 pub mod datetime;
 pub mod digest;
 pub mod exact;
 pub mod float;
 pub(crate) mod format;
 pub mod integer;
+pub mod moment;
+pub mod number;
 pub mod operator;
 pub mod pattern;
 pub mod regex;
@@ -79,11 +82,14 @@ pub struct FuncId(pub u16);
 pub mod id {
     pub use super::bytea::id::*;
     pub use super::compare::id::*;
+    pub use super::compose::id::*;
     pub use super::datetime::id::*;
     pub use super::exact::id::*;
     pub use super::float::id::*;
     pub use super::format::id::*;
     pub use super::integer::id::*;
+    pub use super::moment::id::*;
+    pub use super::number::id::*;
     pub use super::pattern::id::*;
     pub use super::regex::id::*;
     pub use super::sequence::id::*;
@@ -320,7 +326,10 @@ impl std::fmt::Debug for FuncDef {
 /// Every table of the catalogue, but those of [`crate::catalog`] and [`crate::user`].
 const FAMILIES: &[&[FuncDef]] = &[
     compare::DEFS,
+    compose::DEFS,
     integer::DEFS,
+    moment::DEFS,
+    number::DEFS,
     float::DEFS,
     exact::DEFS,
     text::DEFS,
@@ -339,7 +348,7 @@ const FAMILIES: &[&[FuncDef]] = &[
 ];
 
 /// One more than the largest number in use.
-const LIMIT: usize = 1400;
+const LIMIT: usize = 1620;
 
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {
@@ -438,6 +447,7 @@ pub fn sees_padding(id: FuncId) -> bool {
         OCTET_LENGTH_BPCHAR,
         CONCAT,
         CONCAT_WS,
+        FORMAT_WITH,
         JSON_BUILD_OBJECT,
         // array/A4
         ARRAY_OF_ITEMS,

@@ -5,7 +5,7 @@ use super::Call;
 use crate::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 
 /// How many arguments are NULL, or are not.
-fn count_nulls(args: &[ValueRef<'_>], wanted: bool) -> SqlResult<Value> {
+pub(super) fn count_nulls(args: &[ValueRef<'_>], wanted: bool) -> SqlResult<Value> {
     let n = args.iter().filter(|a| a.is_null() == wanted).count();
     i32::try_from(n).map(Value::Int4).map_err(|_| super::out_of_range("integer"))
 }

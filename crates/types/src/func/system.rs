@@ -123,6 +123,9 @@ asked! {
     1281 INET_SERVER_PORT "inet_server_port" () -> Int4;
     1282 INET_CLIENT_ADDR "inet_client_addr" () -> Text;
     1283 INET_CLIENT_PORT "inet_client_port" () -> Int4;
+    1500 PG_RELATION_IS_UPDATABLE "pg_relation_is_updatable" (Regclass, Bool) -> Int4;
+    1501 PG_COLUMN_IS_UPDATABLE "pg_column_is_updatable" (Regclass, Int2, Bool) -> Bool;
+    1502 VIEW_CHECK "$view_check" (Oid) -> Text;
 }
 
 /// Whether a function is one of these.

@@ -309,7 +309,7 @@ fn written(v: ValueRef<'_>, ctx: &Context<'_>) -> String {
 }
 
 /// A value as its type's output function writes it; what `concat` joins.
-fn output<'a>(v: &ValueRef<'a>, ctx: &Context<'_>) -> SqlResult<Cow<'a, str>> {
+pub(super) fn output<'a>(v: &ValueRef<'a>, ctx: &Context<'_>) -> SqlResult<Cow<'a, str>> {
     match v {
         ValueRef::Text(s) => Ok(Cow::Borrowed(s)),
         v => Ok(Cow::Owned(written(*v, ctx))),
@@ -342,7 +342,7 @@ fn catenate(c: &Call<'_>) -> SqlResult<Value> {
     text([a, b].concat())
 }
 
-fn join(values: &[ValueRef<'_>], separator: &str, ctx: &Context<'_>) -> SqlResult<Value> {
+pub(super) fn join(values: &[ValueRef<'_>], separator: &str, ctx: &Context<'_>) -> SqlResult<Value> {
     let limits = &ctx.limits;
     charge_written(values, limits)?;
     // What the texts themselves have is charged already.
