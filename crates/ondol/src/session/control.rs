@@ -62,10 +62,7 @@ fn outside(what: &str) -> SqlError {
 
 impl Session {
     /// Starts a transaction, with the session's defaults where nothing is said.
-    pub(crate) fn start_transaction(
-        &mut self,
-        modes: Modes,
-    ) -> SqlResult<()> {
+    pub(crate) fn start_transaction(&mut self, modes: Modes) -> SqlResult<()> {
         if self.connection.in_transaction() {
             // What it says of the transaction's mode is obeyed (X3).
             self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
@@ -232,11 +229,7 @@ impl Session {
     }
 
     /// SET TRANSACTION; SET SESSION CHARACTERISTICS sets the defaults.
-    pub(crate) fn set_transaction(
-        &mut self,
-        modes: Modes,
-        session: bool,
-    ) -> SqlResult<()> {
+    pub(crate) fn set_transaction(&mut self, modes: Modes, session: bool) -> SqlResult<()> {
         if session {
             if let Some(l) = modes.isolation {
                 self.settings.set("default_transaction_isolation", Some(l.name()), false)?;
@@ -262,10 +255,7 @@ impl Session {
     }
 
     /// Changes the mode of the transaction, if there is one, where it is to be another.
-    pub(crate) fn change_transaction(
-        &mut self,
-        modes: Modes,
-    ) -> SqlResult<()> {
+    pub(crate) fn change_transaction(&mut self, modes: Modes) -> SqlResult<()> {
         if !self.connection.in_transaction() {
             return Ok(());
         }

@@ -263,7 +263,12 @@ impl Session {
         let plan = Arc::new(plan);
         if !plan.once {
             let is_own = self.connection.has_own_catalog();
-            self.plans.keep(&key_of(text, styles, self.quick.ways), types, &plan, Known { catalog: &catalog, is_own })
+            self.plans.keep(
+                &key_of(text, styles, self.quick.ways),
+                types,
+                &plan,
+                Known { catalog: &catalog, is_own },
+            )
         }
         Ok(Ready::Plan(plan))
     }

@@ -40,3 +40,4 @@ select greatest('a' collate "C", 'b' collate "POSIX");
 select ('a' collate "C")::varchar || 'b' collate "POSIX";
 select 'a' collate "C" is distinct from 'b' collate "POSIX";
 select 'a' collate "C" || (select 'b' collate "POSIX");
+SELECT relname COLLATE "C" FROM pg_class WHERE relname COLLATE "POSIX" = 'pg_class';

@@ -209,25 +209,26 @@ impl<'a> Binder<'a> {
             }
         };
         let targets = set(width)?;
+        changed.check_defaults()?;
         let mut columns = Vec::with_capacity(table.def.columns.len());
         let overriding = s.r#override();
         for (i, c) in table.def.columns.iter().enumerate() {
             let source = targets.iter().position(|t| *t == i);
             let source = source.filter(|n| c.generated.is_none() || !only_defaults(source_of(s), *n));
+            let is_given = source.is_some() || changed.has_default(i);
             columns.push(match (source, &c.generated) {
                 (Some(_), Some(Generated::Identity { .. }))
                     if overriding == tree::OverridingKind::OverridingUserValue =>
                 {
                     InsertColumn::Value(self.default_in(&changed, i)?)
                 }
-                (Some(source), Some(Generated::Identity { always, .. }))
-                    if *always && overriding != tree::OverridingKind::OverridingSystemValue =>
+                (_, Some(Generated::Identity { always: true, .. }))
+                    if is_given && overriding != tree::OverridingKind::OverridingSystemValue =>
                 {
-                    let _ = source;
                     let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", c.name);
                     return Err(generated_always(c, message).hint("Use OVERRIDING SYSTEM VALUE to override."));
                 }
-                (Some(_), Some(Generated::Stored(_))) => {
+                (_, Some(Generated::Stored(_))) if is_given => {
                     let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", c.name);
                     return Err(generated_always(c, message));
                 }
@@ -446,12 +447,16 @@ impl<'a> Binder<'a> {
             _ => None,
         };
         let value = if part.is_some() { None } else { Some(self.assigned_value(t)?) };
-        if value.is_some_and(is_default) {
+        let column = &changed.table.def.columns[place];
+        let generates = matches!(
+            &column.generated,
+            Some(Generated::Identity { always: true, .. } | Generated::Stored(_))
+        );
+        // A default that a view has is a value of its own.
+        if value.is_some_and(is_default) && !(generates && changed.has_default(place)) {
             return self.default_in(changed, place);
         }
-        let column = &changed.table.def.columns[place];
-        if matches!(&column.generated, Some(Generated::Identity { always: true, .. } | Generated::Stored(_)))
-        {
+        if generates {
             let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
             return Err(generated_always(column, message));
         }

@@ -331,7 +331,8 @@ pub fn collation_name(names: &[Node]) -> SqlResult<&str> {
 
 /// Types that have collations, and collations with the order that text has here: of code points.
 pub fn check_collation(name: &str, of: TypeId, location: i32) -> SqlResult<()> {
-    if !of.is_string_or_unknown() {
+    let item = of.element().unwrap_or(of);
+    if !item.is_string_or_unknown() && item != TypeId::NAME {
         let message = format!("collations are not supported by type {}", name_of(of));
         return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), location));
     }

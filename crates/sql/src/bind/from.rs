@@ -517,6 +517,9 @@ impl<'a> Binder<'a> {
             let join = WrittenJoin { first, last, turned, using };
             self.level().written.get_or_insert_default().joins.push(join);
         }
+        if kind != JoinKind::Inner {
+            self.level().has_outer_join = true
+        }
         let (left, right) = if turned { (right, left) } else { (left, right) };
         Ok((From::Join { kind, left: Box::new(left), right: Box::new(right), on }, items))
     }

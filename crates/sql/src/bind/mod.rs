@@ -61,7 +61,7 @@ mod set;
 mod setop;
 mod special;
 mod subquery;
-mod updatable;
+pub(crate) mod updatable;
 mod user_type;
 mod utility;
 mod view;

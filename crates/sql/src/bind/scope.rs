@@ -6,12 +6,12 @@
 
 use super::Binder;
 use super::tree::at;
-use super::written::Written;
+use super::written::{Note, Written};
 use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry, With};
 use crate::catalog;
 use ondol_engine::Name;
 use ondol_types::catalog::oid;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, known, name, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +103,8 @@ pub struct Level {
     pub aggregates: Vec<Aggregate>,
     /// Functions that give rows, those whose arguments use none first.
     pub sets: Vec<Sets>,
+    /// A side of a join in FROM may be missing.
+    pub has_outer_join: bool,
     /// How it was written, if that is wanted.
     pub written: Option<Box<Written>>,
 }
@@ -129,6 +131,7 @@ impl Level {
             clause,
             aggregates: Vec::new(),
             sets: Vec::new(),
+            has_outer_join: false,
             written: None,
         }
     }
@@ -226,6 +229,11 @@ fn system_column(name: &str, location: i32) -> SqlError {
 }
 
 impl<'a> Binder<'a> {
+    /// A view shows it as it is written.
+    fn table_number_noted(&self, item: &Item, e: Expr) -> Expr {
+        self.noted(e, || Note::Value(format!("{}.tableoid", name::quote(&item.name))))
+    }
+
     pub(super) fn level(&mut self) -> &mut Level {
         // There is always one while an expression is bound: statements push theirs first.
         if self.levels.is_empty() {
@@ -300,7 +308,7 @@ impl<'a> Binder<'a> {
             if let (Some(item), None) = (found.next(), found.next())
                 && let Some(e) = level.table_number(item, name)
             {
-                return Ok(outer(e, depth));
+                return Ok(self.table_number_noted(item, outer(e, depth)));
             }
         }
         let is_table = |(_, l): (u16, &Level)| l.items.iter().any(|i| i.by_column && l.is_table(i));
@@ -362,7 +370,9 @@ impl<'a> Binder<'a> {
             }
             return match place.and_then(|p| level.item_column(item, p)) {
                 Some((_, expr)) => Ok(outer(expr, depth)),
-                None if let Some(e) = level.table_number(item, name) => Ok(outer(e, depth)),
+                None if let Some(e) = level.table_number(item, name) => {
+                    Ok(self.table_number_noted(item, outer(e, depth)))
+                }
                 None if known::is_system_column(name) && level.is_table(item) => {
                     Err(system_column(name, location))
                 }
@@ -458,16 +468,29 @@ impl<'a> Binder<'a> {
 }
 
 impl Level {
-    /// The column `tableoid` of a relation of the catalogue: its number, but NULL where its row is.
+    /// The column `tableoid` of a table or a relation of the catalogue: its number, but NULL where its row is.
+    /// `None` also where it cannot be told whether the row is there.
     fn table_number(&self, item: &Item, name: &str) -> Option<Expr> {
         let ItemColumns::Rel(rel) = item.columns else { return None };
-        let Rel::System(key) = self.rels.get(usize::from(rel))?.rel else { return None };
-        let r = catalog::by_key(key).filter(|r| name == "tableoid" && !r.is_view)?;
-        let (_, first) = self.item_column(item, 0)?;
+        let (number, never_null) = match &self.rels.get(usize::from(rel))?.rel {
+            Rel::System(key) => (catalog::by_key(key).filter(|r| !r.is_view)?.oid, Some(0)),
+            Rel::Table(t) => {
+                let place = t.def.columns.iter().position(|c| c.not_null);
+                (catalog::FIRST_OID.wrapping_add(t.def.id), place)
+            }
+            _ => return None,
+        };
+        if name != "tableoid" {
+            return None;
+        }
+        let ty = Type::new(TypeId::OID);
+        let number = super::constant(oid::oid(number), ty, u32::MAX);
+        if !self.has_outer_join {
+            return Some(number);
+        }
+        let (_, first) = self.item_column(item, never_null?)?;
         let is_there = ExprKind::IsNull { arg: Box::new(first), negated: true };
         let is_there = Expr { kind: is_there, ty: Type::BOOL, at: u32::MAX };
-        let ty = Type::new(TypeId::OID);
-        let number = super::constant(oid::oid(r.oid), ty, u32::MAX);
         let kind = ExprKind::Case { whens: vec![(is_there, number)], otherwise: None };
         Some(Expr { kind, ty, at: u32::MAX })
     }

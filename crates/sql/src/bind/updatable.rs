@@ -10,7 +10,7 @@ use super::tree::at;
 use super::{Binder, constant};
 use crate::bound::{COMPUTED, Expr, ExprKind, From, Query, Rel, RowCheck, walk_expr_mut};
 use crate::parse::tree::RangeVar;
-use ondol_engine::{ColumnDef, Table, ViewCheck, ViewDef};
+use ondol_engine::{Catalog, ColumnDef, Table, ViewCheck, ViewDef};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub(super) struct ChangedView {
     pub columns: Vec<(String, Expr)>,
     /// The defaults that it has of its own.
     defaults: Vec<Option<ColumnDef>>,
+    /// A column that has a default and cannot be set, and the view that it is of.
+    unsettable: Option<(String, String)>,
     /// Which rows it shows, over relation 0.
     pub filter: Option<Expr>,
     /// The views that a new row must be shown by, innermost first, each with its condition.
@@ -62,6 +64,13 @@ fn cannot(change: Change, view: &str, why: &str) -> SqlError {
         .hint(format!(
             "To enable {doing} the view, provide an INSTEAD OF {what} trigger or an unconditional ON {what} DO INSTEAD rule."
         ))
+}
+
+fn unsettable(change: Change, column: &str, view: &str) -> SqlError {
+    let word = if change == Change::Insert { "insert into" } else { "update" };
+    let message = format!("cannot {word} column \"{column}\" of view \"{view}\"");
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .detail("View columns that are not columns of their base relation are not updatable.")
 }
 
 /// The reference that a target is to relation 0's columns.
@@ -185,13 +194,20 @@ impl Changed {
     /// The table's column that is set where the statement sets the one at this place.
     pub fn set_column(&self, seen: usize, change: Change) -> SqlResult<usize> {
         let Some(view) = &self.view else { return Ok(seen) };
-        view.base(seen).ok_or_else(|| {
-            let word = if change == Change::Insert { "insert into" } else { "update" };
-            let (column, view) = (&view.columns[seen].0, &view.name);
-            let message = format!("cannot {word} column \"{column}\" of view \"{view}\"");
-            SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
-                .detail("View columns that are not columns of their base relation are not updatable.")
-        })
+        view.base(seen).ok_or_else(|| unsettable(change, &view.columns[seen].0, &view.name))
+    }
+
+    /// Whether the view has a default of its own for a column of the table.
+    pub fn has_default(&self, place: usize) -> bool {
+        self.view.as_ref().and_then(|v| v.defaults.get(place)).is_some_and(Option::is_some)
+    }
+
+    /// A default that a view has is a value given to its column.
+    pub fn check_defaults(&self) -> SqlResult<()> {
+        match self.view.as_ref().and_then(|v| v.unsettable.as_ref()) {
+            Some((column, view)) => Err(unsettable(Change::Insert, column, view)),
+            None => Ok(()),
+        }
     }
 
     /// The column as it is declared, with the view's own default.
@@ -200,6 +216,31 @@ impl Changed {
         own.unwrap_or_else(|| self.table.def.columns[place].clone())
     }
 }
+
+/// Which changes a view takes, as the bits of PostgreSQL's `pg_relation_is_updatable`; or those that one of
+/// its columns takes. None of a view that has lost its meaning.
+pub(crate) fn events(catalog: &Catalog, def: &Arc<ViewDef>, column: Option<usize>) -> i32 {
+    let mut taken = 0;
+    for (change, bit) in [(Change::Update, UPDATES), (Change::Insert, INSERTS), (Change::Delete, DELETES)] {
+        let Ok((_, view)) = Binder::new(catalog, "", &[]).changed_view(def, change) else { continue };
+        let takes = match (column, change) {
+            (_, Change::Delete) => true,
+            (Some(n), _) => view.columns.get(n).is_some_and(|c| own_column(&c.1).is_some()),
+            (None, _) => view.columns.iter().any(|c| own_column(&c.1).is_some()),
+        };
+        taken |= if takes { bit } else { 0 }
+    }
+    taken
+}
+
+/// Bits of changes, as PostgreSQL has them.
+const UPDATES: i32 = 1 << 2;
+const INSERTS: i32 = 1 << 3;
+const DELETES: i32 = 1 << 4;
+/// Of a table, which takes all.
+pub(crate) const ALL_EVENTS: i32 = UPDATES | INSERTS | DELETES;
+/// What a column that is updatable takes.
+pub(crate) const OF_UPDATABLE: i32 = UPDATES | DELETES;
 
 impl<'a> Binder<'a> {
     /// What a statement that names a table or a view changes.
@@ -245,17 +286,24 @@ impl<'a> Binder<'a> {
         if let Some(v) = &inner {
             defaults.clone_from(&v.defaults)
         }
+        let mut unsettable = inner.as_ref().and_then(|v| v.unsettable.clone());
         for (n, c) in def.columns.iter().enumerate().filter(|(_, c)| c.default.is_some()) {
-            if let Some(base) = own_column(&columns[n].1) {
-                defaults[base] =
-                    Some(ColumnDef { default: c.default.clone(), ..table.def.columns[base].clone() })
+            match own_column(&columns[n].1) {
+                Some(base) => {
+                    defaults[base] =
+                        Some(ColumnDef { default: c.default.clone(), ..table.def.columns[base].clone() })
+                }
+                None => unsettable = Some((c.name.clone(), def.name.clone())),
             }
         }
         let checks = self.view_checks(def, own_filter.as_ref(), inner.as_ref());
         let (mut filters, around) = inner.map_or((Vec::new(), None), |v| (v.filters, v.filter));
         filters.extend(own_filter.clone().map(|f| (def.name.clone(), f)));
         let filter = and(around, own_filter);
-        Ok((table, ChangedView { name: def.name.clone(), columns, defaults, filter, checks, filters }))
+        Ok((
+            table,
+            ChangedView { name: def.name.clone(), columns, defaults, unsettable, filter, checks, filters },
+        ))
     }
 
     /// The view that a view selects from.

@@ -6,9 +6,11 @@ use super::name::{self, in_schema, named, shown_type, type_name};
 use super::routine::gives_set;
 use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
+use crate::bind::updatable::{self, ALL_EVENTS, OF_UPDATABLE};
 use ondol_engine::dictionary::action_word;
 use ondol_engine::{
     CommentKind, Commented, ForeignDef, FunctionDef, IndexDef, IndexKind, KeyAction, Returns, Table,
+    ViewCheck,
 };
 use ondol_types::catalog::{name as names, oid, registered};
 use ondol_types::func::{FuncId, Volatility, id};
@@ -178,6 +180,24 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::COL_DESCRIPTION => told(comment_on(sight, oid_at(0), Some(int4(args, 1).unwrap_or(0)))),
         // What all databases share has none.
         id::SHOBJ_DESCRIPTION => Ok(Value::Null),
+        id::PG_RELATION_IS_UPDATABLE => Ok(Value::Int4(events(sight, oid_at(0), None))),
+        id::PG_COLUMN_IS_UPDATABLE => {
+            let column = match args.get(1) {
+                Some(ValueRef::Int2(n)) => usize::try_from(*n).ok().and_then(|n| n.checked_sub(1)),
+                _ => None,
+            };
+            let taken = column.map_or(0, |n| events(sight, oid_at(0), Some(n)));
+            Ok(Value::Bool(taken & OF_UPDATABLE == OF_UPDATABLE))
+        }
+        id::VIEW_CHECK => {
+            let check = match sight.relation(oid_at(0)) {
+                Some(Object::View(v)) => v.check,
+                _ => None,
+            };
+            told(Some(
+                check.map_or("NONE", |c| if c == ViewCheck::Local { "LOCAL" } else { "CASCADED" }).into(),
+            ))
+        }
         id::PG_BACKEND_PID => Ok(Value::Int4(sight.session.process())),
         id::PG_IS_IN_RECOVERY | id::PG_IS_OTHER_TEMP_SCHEMA | id::PG_JIT_AVAILABLE => Ok(Value::Bool(false)),
         id::ROW_SECURITY_ACTIVE | id::ROW_SECURITY_ACTIVE_NAME => Ok(Value::Bool(false)),
@@ -193,6 +213,16 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::TO_REGROLE => to_number(sight, TypeId::REGROLE, text(args, 0)),
         id::TO_REGCOLLATION => to_number(sight, TypeId::REGCOLLATION, text(args, 0)),
         other => privilege(sight, other, args),
+    }
+}
+
+/// Which changes a relation takes, or one of its columns.
+fn events(sight: &Sight<'_>, oid: u32, column: Option<usize>) -> i32 {
+    match sight.relation(oid) {
+        Some(Object::Table(t)) if column.is_none_or(|n| n < t.def.columns.len()) => ALL_EVENTS,
+        Some(Object::System(r)) if !r.is_view && column.is_none_or(|n| n < r.columns.len()) => ALL_EVENTS,
+        Some(Object::View(v)) => updatable::events(sight.catalog, &v, column),
+        _ => 0,
     }
 }
 

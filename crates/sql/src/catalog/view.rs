@@ -182,7 +182,8 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
                     NULL, NULL, NULL, NULL, NULL, {}, 'NO', NULL
                  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace nc ON nc.oid = c.relnamespace
                  WHERE c.relkind IN ('r', 'v', 'f', 'p')",
-                yes("c.relkind IN ('r', 'p')")
+                yes("c.relkind IN ('r', 'p') OR c.relkind IN ('v', 'f')
+                    AND pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8")
             ),
         ),
         (
@@ -217,7 +218,8 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
                 nullable = yes("NOT (a.attnotnull OR t.typtype = 'd' AND t.typnotnull)"),
                 identity = yes("a.attidentity <> ''"),
                 cycle = yes("seq.seqcycle"),
-                updatable = yes("c.relkind IN ('r', 'p')"),
+                updatable = yes("c.relkind IN ('r', 'p') OR c.relkind IN ('v', 'f')
+                    AND pg_catalog.pg_column_is_updatable(c.oid, a.attnum, false)"),
                 types = types("a.atttypid"),
             ),
         ),
@@ -319,10 +321,12 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
             "information_schema.views",
             "",
             format!(
-                "SELECT {DB}, nc.nspname, c.relname, pg_catalog.pg_get_viewdef(c.oid), 'NONE', 'NO', 'NO', 'NO',
-                    'NO', 'NO'
+                "SELECT {DB}, nc.nspname, c.relname, pg_catalog.pg_get_viewdef(c.oid),
+                    pg_catalog.\"$view_check\"(c.oid), {}, {}, 'NO', 'NO', 'NO'
                  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace nc ON nc.oid = c.relnamespace
-                 WHERE c.relkind = 'v'"
+                 WHERE c.relkind = 'v'",
+                yes("pg_catalog.pg_relation_is_updatable(c.oid, false) & 20 = 20"),
+                yes("pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8"),
             ),
         ),
         (

@@ -1,14 +1,15 @@
 //! Statements from text to rows, on a database of their own.
 use super::*;
 use crate::bound::{ExplainOptions, Modes, Statement};
-use crate::plan::ways::Ways;
 use crate::code::generate::FindFunction;
+use crate::plan::ways::Ways;
 use ondol_engine::{Database, Options};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, Value};
 use std::path::PathBuf;
 
-const OPTIONS: ExplainOptions = ExplainOptions { analyze: false, verbose: false, costs: false, json: false, summary: true };
+const OPTIONS: ExplainOptions =
+    ExplainOptions { analyze: false, verbose: false, costs: false, json: false, summary: true };
 
 struct Db {
     folder: PathBuf,
@@ -502,7 +503,8 @@ fn explaining() {
     let bound = db.bind(sql).unwrap();
     let options = ExplainOptions { analyze: true, ..OPTIONS };
     let find: FindFunction<'_> = &|f| host.function(f);
-    let program = Arc::new(crate::compile::compile(&bound, find, Limits::NONE, Ways::ALL, Some(options)).unwrap());
+    let program =
+        Arc::new(crate::compile::compile(&bound, find, Limits::NONE, Ways::ALL, Some(options)).unwrap());
     let (_, lines) =
         run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY, options).unwrap();
     let text = lines.join("\n");
@@ -679,7 +681,8 @@ fn rewrites_change_no_answer() {
             let find: FindFunction<'_> = &|f| host.function(f);
             let bound = db.bind(sql).unwrap();
             let program =
-                crate::compile::compile_by(rewrites, &bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS)).unwrap();
+                crate::compile::compile_by(rewrites, &bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS))
+                    .unwrap();
             let plan = crate::code::explain::lines(&program, OPTIONS, None, 0).join("\n");
             let env = Env { host: &host, ..Env::EMPTY };
             let mut rows = RowBuffer::new();

@@ -339,9 +339,7 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
         // Few of the rows will be asked for.
         (true, true) => fetch.min(20.0 * c.fetched / c.rows.max(1.0) + Ways::price(is_off)),
         (true, false) => fetch,
-        (false, _) => {
-            fetch + c.rows * (1.0 + 0.2 * (c.rows + 1.0).log2()) + Ways::price(ways.no_sort)
-        }
+        (false, _) => fetch + c.rows * (1.0 + 0.2 * (c.rows + 1.0).log2()) + Ways::price(ways.no_sort),
     }
 }
 

@@ -563,17 +563,16 @@ fn attach_right<'a>(
     let before = d.node.rows.max(1.0);
     let ordered = d.ordered;
     let is_cheap = !cx.ways.shuns_loop() && cheap(cx, &looped.node, before);
-    let (method, inner, on) =
-        if lateral || (uses_index(&looped.node) && (keys.is_empty() || is_cheap)) {
-            (Method::Loop, looped, rest)
-        } else {
-            let (alone, linking): (Vec<&'a Expr>, Vec<&'a Expr>) =
-                a.on.iter().copied().partition(|e| cx.refs(e).meets(own) && cx.refs(e).within(own));
-            let kept = plan_pool(cx, &[a.right], alone, RelSet::EMPTY, false);
-            let linking = linking.into_iter().filter(|e| !is_key(&keys, e)).collect();
-            let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
-            (method, kept, linking)
-        };
+    let (method, inner, on) = if lateral || (uses_index(&looped.node) && (keys.is_empty() || is_cheap)) {
+        (Method::Loop, looped, rest)
+    } else {
+        let (alone, linking): (Vec<&'a Expr>, Vec<&'a Expr>) =
+            a.on.iter().copied().partition(|e| cx.refs(e).meets(own) && cx.refs(e).within(own));
+        let kept = plan_pool(cx, &[a.right], alone, RelSet::EMPTY, false);
+        let linking = linking.into_iter().filter(|e| !is_key(&keys, e)).collect();
+        let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
+        (method, kept, linking)
+    };
     let rows = match a.kind.gives_left_only() {
         true => (before * 0.5).max(1.0),
         false => before * inner.node.rows.max(1.0),

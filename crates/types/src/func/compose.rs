@@ -182,7 +182,8 @@ fn parse_ident(text: &str, is_strict: bool) -> SqlResult<Value> {
             let mut part = String::new();
             let mut left = quoted;
             loop {
-                let end = left.find('"').ok_or_else(|| invalid().detail("String has unclosed double quotes."))?;
+                let end =
+                    left.find('"').ok_or_else(|| invalid().detail("String has unclosed double quotes."))?;
                 part.push_str(&left[..end]);
                 left = &left[end + 1..];
                 if !left.starts_with('"') {

@@ -63,8 +63,23 @@ fn width(word: &str) -> (usize, bool) {
     let upper = word.to_ascii_uppercase();
     let is_digits = !matches!(
         upper.as_str(),
-        "A.D." | "A.M." | "AD" | "AM" | "B.C." | "BC" | "P.M." | "PM" | "DAY" | "DY" | "FX" | "MONTH" | "MON" | "OF"
-            | "RM" | "TZ" | "TZH"
+        "A.D."
+            | "A.M."
+            | "AD"
+            | "AM"
+            | "B.C."
+            | "BC"
+            | "P.M."
+            | "PM"
+            | "DAY"
+            | "DY"
+            | "FX"
+            | "MONTH"
+            | "MON"
+            | "OF"
+            | "RM"
+            | "TZ"
+            | "TZH"
     );
     (word.len(), is_digits)
 }
@@ -110,7 +125,8 @@ impl<'a> Reader<'a> {
 
     /// An integer: a sign and digits at the beginning of a text, after blanks. How long it is.
     fn integer(text: &str) -> (Option<i64>, usize) {
-        let blanks = text.len() - text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b').len();
+        let blanks =
+            text.len() - text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b').len();
         let behind = &text[blanks..];
         let sign = usize::from(behind.starts_with(['+', '-']));
         let digits = behind[sign..].bytes().take_while(u8::is_ascii_digit).count();
@@ -152,8 +168,11 @@ impl<'a> Reader<'a> {
         };
         let Ok(value) = i32::try_from(value) else {
             let message = format!("value for \"{word}\" in source string is out of range");
-            return Err(SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, message)
-                .detail(format!("Value must be in the range {} to {}.", i32::MIN, i32::MAX)));
+            return Err(SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, message).detail(format!(
+                "Value must be in the range {} to {}.",
+                i32::MIN,
+                i32::MAX
+            )));
         };
         self.before = from[..used].chars().next_back();
         self.rest = &from[used..];
@@ -174,9 +193,8 @@ impl<'a> Reader<'a> {
             }
             None => {
                 let end = self.rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(self.rest.len());
-                Err(invalid(format!("invalid value \"{}\" for \"{word}\"", &self.rest[..end])).detail(
-                    "The given value did not match any of the allowed values for this field.",
-                ))
+                Err(invalid(format!("invalid value \"{}\" for \"{word}\"", &self.rest[..end]))
+                    .detail("The given value did not match any of the allowed values for this field."))
             }
         }
     }
@@ -187,9 +205,8 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if self.told.convention != Convention::None && self.told.convention != convention {
-            return Err(invalid("invalid combination of date conventions".into()).hint(
-                "Do not mix Gregorian and ISO week date conventions in a formatting template.",
-            ));
+            return Err(invalid("invalid combination of date conventions".into())
+                .hint("Do not mix Gregorian and ISO week date conventions in a formatting template."));
         }
         self.told.convention = convention;
         Ok(())
@@ -200,17 +217,15 @@ impl<'a> Reader<'a> {
         let upper = word.to_ascii_uppercase();
         let set = |field: &mut i32, value: i32| -> SqlResult<()> {
             if *field != 0 && *field != value {
-                return Err(invalid(format!(
-                    "conflicting values for \"{word}\" field in formatting string"
-                ))
-                .detail("This value contradicts a previous setting for the same field type."));
+                return Err(invalid(format!("conflicting values for \"{word}\" field in formatting string"))
+                    .detail("This value contradicts a previous setting for the same field type."));
             }
             *field = value;
             Ok(())
         };
         self.follow(match upper.as_str() {
-            "DDD" | "DD" | "D" | "MM" | "MON" | "MONTH" | "RM" | "WW" | "W" | "Y,YYY" | "YYYY" | "YYY" | "YY"
-            | "Y" => Convention::Gregorian,
+            "DDD" | "DD" | "D" | "MM" | "MON" | "MONTH" | "RM" | "WW" | "W" | "Y,YYY" | "YYYY" | "YYY"
+            | "YY" | "Y" => Convention::Gregorian,
             "IDDD" | "ID" | "IW" | "IYYY" | "IYY" | "IY" | "I" => Convention::IsoWeek,
             _ => Convention::None,
         })?;
@@ -288,7 +303,8 @@ impl<'a> Reader<'a> {
                 let (Some(thousands), Some((Some(years), end))) = (thousands, years) else {
                     return Err(invalid("invalid input string for \"Y,YYY\"".into()));
                 };
-                let year = i32::try_from(thousands).ok().and_then(|t| t.checked_mul(1000)?.checked_add(years));
+                let year =
+                    i32::try_from(thousands).ok().and_then(|t| t.checked_mul(1000)?.checked_add(years));
                 let year = year.ok_or_else(|| {
                     let message = "value for \"Y,YYY\" in source string is out of range";
                     SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, message)

@@ -173,7 +173,11 @@ impl Wanted {
                     self.has_zero = true;
                     self.zero_start = self.pre + 1;
                 }
-                if self.has_point { self.post += 1 } else { self.pre += 1 }
+                if self.has_point {
+                    self.post += 1
+                } else {
+                    self.pre += 1
+                }
                 self.zero_end = self.pre + self.post;
             }
             Word::Point | Word::Decimal => {
@@ -238,8 +242,9 @@ impl Wanted {
                     || self.is_roman
                     || self.is_shifted
                 {
-                    return Err(wrong("\"EEEE\" is incompatible with other formats")
-                        .detail("\"EEEE\" may only be used together with digit and decimal point patterns."));
+                    return Err(wrong("\"EEEE\" is incompatible with other formats").detail(
+                        "\"EEEE\" may only be used together with digit and decimal point patterns.",
+                    ));
                 }
                 self.is_scientific = true
             }
@@ -801,7 +806,11 @@ impl Reader<'_> {
                 return true;
             }
             self.digits.push(char::from(here));
-            if self.has_point { self.behind += 1 } else { self.before += 1 }
+            if self.has_point {
+                self.behind += 1
+            } else {
+                self.before += 1
+            }
             is_read = true
         } else if self.w.has_point && !self.has_point && here == b'.' {
             self.digits.push('.');
@@ -860,8 +869,8 @@ fn to_number(text: &str, format: &str, limits: &Limits<'_>) -> SqlResult<Value> 
     let digits = r.digits.strip_suffix('.').unwrap_or(&r.digits);
     let sign = char::from(r.sign.unwrap_or(b' '));
     let scale = r.behind;
-    let number = Numeric::parse(&format!("{sign}{digits}"))?
-        .apply_typmod((precision + scale) as u32, scale)?;
+    let number =
+        Numeric::parse(&format!("{sign}{digits}"))?.apply_typmod((precision + scale) as u32, scale)?;
     Ok(Value::Numeric(match shift {
         None => number,
         Some(n) => {
