@@ -26,7 +26,7 @@ CREATE TABLE t14 (a bigint, b bigint);
 ALTER TABLE t14 ADD COLUMN c text DEFAULT 'later'::text;
 ALTER TABLE t14 DROP COLUMN b;
 ALTER TABLE t14 ADD CONSTRAINT t14_c CHECK (length(c) > 2) NOT VALID;
-CREATE TABLE t15 (a oid, b name, c "char", d regclass, e regtype);
+CREATE TABLE t15 (a oid, b name, c "char", d real[], e timetz);
 CREATE TABLE t16 (LIKE t01 INCLUDING ALL);
 CREATE TABLE t17 (a integer NOT NULL, b integer, c integer);
 CREATE INDEX t17_b ON t17 (b DESC NULLS LAST, a);
