@@ -28,6 +28,8 @@
 //!   little, since that is waited for anyway, and each crash leaves a gap of up to so many.
 //! - **Q9** Who ends a database well says exactly what was given out, as a generation of its own
 //!   ([`Counter::settle`]), so that only a crash leaves a gap.
+//! - **Q10** A volatile counter is none of the log's: there is nothing to cover or to wait for, and it ends
+//!   with the process.
 use crate::CommitTs;
 use crate::error::LogError;
 use crate::log::{Log, StreamId};
@@ -115,6 +117,8 @@ pub struct Counter {
     /// Its number in the log.
     pub number: u64,
     stream: StreamId,
+    /// Q10
+    volatile: bool,
     state: Mutex<State>,
 }
 
@@ -137,7 +141,14 @@ impl Counter {
     /// As it was recovered, or of a sequence whose values are all yet to be given out.
     pub fn new(number: u64, given: Given) -> Counter {
         let state = State { given, ahead: 0, covered: 0, holder: 0, is_gone: false };
-        Counter { number, stream: StreamId(0), state: Mutex::new(state) }
+        Counter { number, stream: StreamId(0), volatile: false, state: Mutex::new(state) }
+    }
+    /// Q10
+    pub fn volatile(number: u64, given: Given) -> Counter {
+        Counter { volatile: true, ..Counter::new(number, given) }
+    }
+    pub fn is_volatile(&self) -> bool {
+        self.volatile
     }
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
@@ -168,7 +179,7 @@ impl Counter {
         let last = bounds.after(given.value, more);
         let ahead = if logs { reached - more } else { s.ahead - fetched - more };
         given = Given { steps: given.steps + had + more, value: last, ..given };
-        if logs {
+        if logs && !self.volatile {
             let covers = Given { steps: given.steps + ahead, value: bounds.after(last, ahead), ..given };
             s.covered = log.give(self.stream, self.number, covers).map_err(Refused::Log)?;
         }
@@ -182,7 +193,9 @@ impl Counter {
     pub fn set(&self, log: &Log, s: &mut State, value: i64, is_given: bool) -> Result<CommitTs, LogError> {
         let generation = s.given.generation + u64::from(!mutated("sequence_same_generation"));
         let given = Given { generation, steps: u64::from(is_given), value };
-        s.covered = log.give(self.stream, self.number, given)?;
+        if !self.volatile {
+            s.covered = log.give(self.stream, self.number, given)?;
+        }
         s.given = given;
         s.ahead = 0;
         Ok(s.covered)
@@ -191,7 +204,7 @@ impl Counter {
     /// Says exactly what was given out (Q9).
     pub fn settle(&self, log: &Log) -> Result<(), LogError> {
         let mut s = self.state();
-        if s.ahead == 0 || s.is_gone {
+        if s.ahead == 0 || s.is_gone || self.volatile {
             return Ok(());
         }
         let (value, is_given) = (s.given.value, s.given.steps > 0);

@@ -154,6 +154,24 @@ pub struct Reference {
     pub key: ForeignDef,
 }
 
+/// A materialised view is a table whose rows are those that a query gave when it was last refreshed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Material {
+    /// view/V1
+    pub query: String,
+    /// Whether it was filled; if not, it is not to be read.
+    pub populated: bool,
+}
+
+/// What a table is beside its columns and constraints.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Nature {
+    /// Of a materialised view.
+    pub material: Option<Material>,
+    /// Its rows are not in the log (temporary/E8).
+    pub unlogged: bool,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDef {
     pub id: u32,
@@ -164,9 +182,22 @@ pub struct TableDef {
     pub indexes: Vec<IndexDef>,
     pub checks: Vec<CheckDef>,
     pub foreign: Vec<ForeignDef>,
+    pub nature: Nature,
 }
 
 impl TableDef {
+    /// Whether it is a materialised view.
+    pub fn is_material(&self) -> bool {
+        self.nature.material.is_some()
+    }
+    /// Whether it is a materialised view that is not to be read.
+    pub fn is_unpopulated(&self) -> bool {
+        self.nature.material.as_ref().is_some_and(|m| !m.populated)
+    }
+    /// What messages call it.
+    pub fn kind_name(&self) -> &'static str {
+        if self.is_material() { "materialized view" } else { "table" }
+    }
     pub fn full_name(&self) -> Name {
         Name::new(self.schema, &*self.name)
     }
@@ -278,6 +309,9 @@ pub struct Catalog {
     pub types: SharedMap<Name, TypeId>,
     /// The views that are among the relations, by their numbers.
     pub views: SharedMap<u32, Arc<ViewDef>>,
+    /// What the materialised views among the tables show, by their numbers: the same as their definitions
+    /// say, for those who look for queries over something.
+    pub materials: SharedMap<u32, Arc<ViewDef>>,
     pub comments: Comments,
 }
 
@@ -298,6 +332,7 @@ impl Default for Catalog {
             functions: SharedMap::new(),
             types: SharedMap::new(),
             views: SharedMap::new(),
+            materials: SharedMap::new(),
             comments: Comments::new(),
         }
     }
@@ -319,7 +354,9 @@ pub struct Meanings {
 impl Meanings {
     pub fn of(catalog: &Catalog) -> Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
-        let Catalog { version: _, schemas, relations, functions, types, views, comments: _ } = catalog;
+        // To who reads it, a materialised view is a table.
+        let Catalog { version: _, schemas, relations, functions, types, views, .. } = catalog;
+        let Catalog { materials: _, comments: _, .. } = catalog;
         let sequences = relations.sequences().clone();
         let (schemas, functions, views) = (schemas.clone(), functions.clone(), views.clone());
         Meanings { schemas, functions, types: types.clone(), sequences, views }
@@ -329,7 +366,7 @@ impl Meanings {
         fn are<V>(a: &SharedMap<u32, Arc<V>>, b: &SharedMap<u32, Arc<V>>) -> bool {
             a.is_same(b) || a.len() == b.len() && a.values().zip(b.values()).all(|(a, b)| Arc::ptr_eq(a, b))
         }
-        let Catalog { version: _, schemas, relations, functions, types, views, comments: _ } = catalog;
+        let Catalog { schemas, relations, functions, types, views, .. } = catalog;
         self.types == *types
             && self.schemas == *schemas
             && are_sequences(&self.sequences, relations.sequences())
@@ -419,9 +456,17 @@ impl Catalog {
     pub fn view_by_id(&self, id: u32) -> Option<&Arc<ViewDef>> {
         self.views.get(&id)
     }
-    /// The views whose queries name a table or a view.
+    /// The views and the materialised views.
+    pub fn queries(&self) -> impl Iterator<Item = &Arc<ViewDef>> {
+        self.views.values().chain(self.materials.values())
+    }
+    /// The view or the materialised view of a number.
+    pub fn query_by_id(&self, id: u32) -> Option<&Arc<ViewDef>> {
+        self.views.get(&id).or_else(|| self.materials.get(&id))
+    }
+    /// The views, materialised ones among them, whose queries name a table or a view.
     pub fn views_over(&self, id: u32) -> impl Iterator<Item = &Arc<ViewDef>> {
-        self.views.values().filter(move |v| view::uses_relation(&v.query, id))
+        self.queries().filter(move |v| view::uses_relation(&v.query, id))
     }
     /// A type that users have defined.
     pub fn ty(&self, name: impl Into<Name>) -> Option<TypeId> {

@@ -17,16 +17,24 @@ pub enum CommentKind {
     Type,
     /// A constraint of a domain, by its name.
     TypeConstraint,
+    /// By [`schema_id`].
+    Schema,
+}
+
+/// What stands for the number of a schema, which may be that of another object.
+pub fn schema_id(number: u32) -> u32 {
+    1 << 29 | number
 }
 
 impl CommentKind {
-    pub const ALL: [CommentKind; 6] = [
+    pub const ALL: [CommentKind; 7] = [
         CommentKind::Relation,
         CommentKind::Column,
         CommentKind::Constraint,
         CommentKind::Function,
         CommentKind::Type,
         CommentKind::TypeConstraint,
+        CommentKind::Schema,
     ];
     /// How the dictionary names it.
     pub fn code(self) -> &'static str {
@@ -37,6 +45,7 @@ impl CommentKind {
             CommentKind::Function => "function",
             CommentKind::Type => "type",
             CommentKind::TypeConstraint => "type constraint",
+            CommentKind::Schema => "schema",
         }
     }
 }

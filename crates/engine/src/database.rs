@@ -1,6 +1,6 @@
 //! An open database.
 use crate::advisory::Advisory;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, TableDef};
 use crate::charge::Charge;
 use crate::connection::Connection;
 use crate::definers::Definers;
@@ -146,6 +146,8 @@ pub struct Database {
     pub(crate) objects: Counter,
     /// The next number of a temporary object (temporary/E2).
     temporary: AtomicU64,
+    /// How many sessions have temporary views that rest on what has the number (temporary/E7).
+    pub(crate) rested: Mutex<BTreeMap<u32, u32>>,
     pub(crate) definers: Arc<Definers>,
     pub(crate) advisory: Arc<Advisory>,
     /// Held by who changes the catalog.
@@ -309,10 +311,12 @@ impl Database {
         let dictionary = Dictionary::new(&kernel)?;
         let started = clock::now();
         let given: BTreeMap<u64, Given> = recovered.sequences.iter().copied().collect();
+        let temporary = AtomicU64::new(temporary::FIRST.into());
         let catalog = {
             let mut session = Session::new(kernel.clone());
             session.snapshot_newest();
-            dictionary::load(&session, &dictionary, 1, &given)?
+            let volatile = || temporary.fetch_add(1, Ordering::Relaxed) as u32;
+            dictionary::load(&session, &dictionary, 1, &given, &volatile)?
         };
         // dictionary/D11
         let own = dictionary.all().into_iter().map(|t| (t.clone(), t.indexes.clone())).collect();
@@ -335,6 +339,7 @@ impl Database {
             .chain(catalog.sequences().flat_map(|s| [s.def.id, s.def.counter]))
             .chain(catalog.views.keys().copied())
             .chain(catalog.types.values().filter_map(|t| t.user()).flat_map(|u| [u.number, u.array]))
+            .filter(|n| !temporary::is_temporary(*n))
             .max()
             .unwrap_or(0);
         let objects = objects_from(given.get(&OBJECTS).copied(), used);
@@ -353,7 +358,8 @@ impl Database {
             version: AtomicU64::new(1),
             versions: AtomicU64::new(1),
             objects,
-            temporary: AtomicU64::new(temporary::FIRST.into()),
+            temporary,
+            rested: Mutex::default(),
             definers: Arc::default(),
             advisory: Arc::default(),
             publishing: Mutex::default(),
@@ -410,6 +416,11 @@ impl Database {
             TEMPORARY => Ok(self.temporary.fetch_add(1, Ordering::Relaxed) as u32),
             _ => self.next_object(),
         }
+    }
+    /// A number for a table's new heaps: volatile ones have that of a temporary object (temporary/E2,
+    /// temporary/E8).
+    pub(crate) fn next_heaps(&self, def: &TableDef) -> SqlResult<u32> {
+        self.next_object_in(if def.nature.unlogged { TEMPORARY } else { def.schema })
     }
     /// A number for a new schema: none of those that are there from the beginning.
     pub(crate) fn next_schema(&self) -> SqlResult<u32> {

@@ -1,6 +1,7 @@
 //! Data definition, transactional: visible to others when the transaction commits (connection/N2).
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Relation, TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Nature, Relation,
+    TableDef,
 };
 use crate::connection::{Connection, STALE};
 use crate::database::find;
@@ -95,7 +96,7 @@ impl Connection {
         let registered = self.registered.take();
         if committed {
             if let Some(draft) = draft {
-                self.temporary = draft.temporary().map(Arc::new);
+                self.set_temporary(draft.temporary().map(Arc::new));
                 if draft.concerns_others() {
                     self.db.publish(|c| match view {
                         Some(view) if mutated("draft_published_whole") => *c = (*view.catalog).clone(),
@@ -195,6 +196,11 @@ impl Connection {
         })
     }
 
+    /// Runs a change of what nobody else knows as one statement.
+    pub(crate) fn as_definition<T>(&mut self, f: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+        self.defining(|_| Vec::new(), |me, _| f(me))
+    }
+
     /// Claims what is wanted and runs the change as one statement, which is given the dictionary.
     fn defining<T>(
         &mut self,
@@ -241,12 +247,26 @@ impl Connection {
         &mut self,
         name: impl Into<Name>,
         columns: Vec<ColumnDef>,
+        checks: Vec<CheckDef>,
+    ) -> SqlResult<u32> {
+        self.create_table_of(name, columns, checks, Nature::default())
+    }
+    /// The same of a materialised view.
+    pub fn create_table_of(
+        &mut self,
+        name: impl Into<Name>,
+        columns: Vec<ColumnDef>,
         mut checks: Vec<CheckDef>,
+        nature: Nature,
     ) -> SqlResult<u32> {
         let name = &name.into();
         // As the dictionary will tell of them.
         checks.sort_by(|a, b| a.name.cmp(&b.name));
-        let wanted = |c: &Catalog| claims::create_checked_table(c, name, &columns, &checks);
+        let wanted = |c: &Catalog| {
+            let mut claims = claims::create_checked_table(c, name, &columns, &checks);
+            claims.extend(nature.material.iter().flat_map(|m| claims::create_view(c, name, &m.query)));
+            claims
+        };
         self.defining(wanted, |me, c| {
             there_is_schema(c, name.schema)?;
             free_name(c, name)?;
@@ -263,7 +283,8 @@ impl Connection {
             columns.iter_mut().for_each(|c| c.packed = c.is_packed());
             let (id, schema, name_of) = (me.db.next_object_in(name.schema)?, name.schema, name.name.clone());
             let (indexes, checks, foreign) = (vec![], checks.clone(), vec![]);
-            let def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign };
+            let nature = nature.clone();
+            let def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign, nature };
             let size = Table::layout_of(&def).row_size;
             if size > LARGEST_ROW {
                 return Err(SqlError::new(
@@ -274,7 +295,7 @@ impl Connection {
                     ),
                 ));
             }
-            let heaps = me.db.next_object_in(schema)?;
+            let heaps = me.db.next_heaps(&def)?;
             me.made.push(heaps);
             let db = me.db.clone();
             d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
@@ -297,7 +318,9 @@ impl Connection {
                         format!("constraint {} on table {} depends on table {name}", r.key.name, r.name.name),
                     ));
                 }
-                views::refuse_views_over(c, table.def.id, &format!("table {}", table.def.name))?;
+                let what = format!("{} {}", table.def.kind_name(), table.def.name);
+                views::refuse_views_over(c, table.def.id, &what)?;
+                me.refuse_rested(table.def.id, &what)?;
                 me.mark_table(&table, "DROP TABLE")?;
                 let db = me.db.clone();
                 d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
@@ -309,6 +332,9 @@ impl Connection {
                 }
                 let draft = me.draft();
                 draft.table(name, None);
+                if table.def.is_material() {
+                    draft.drop_material(table.def.id)
+                }
                 table.def.indexes.iter().for_each(|i| draft.index(table.def.index_name(i), None));
                 me.relink(&table.def, None)
             },
@@ -330,7 +356,7 @@ impl Connection {
                 let old = find(&me.catalog(), name)?.clone();
                 me.mark_table(&old, "TRUNCATE")?;
                 let db = me.db.clone();
-                let heaps = db.next_object_in(name.schema)?;
+                let heaps = db.next_heaps(&old.def)?;
                 me.made.push(heaps);
                 numbers.push(heaps);
                 me.dropped.push(old.heaps);
@@ -397,7 +423,8 @@ impl Connection {
                     format!("multiple primary keys for table \"{}\" are not allowed", table.name),
                 ));
             }
-            let online = !primary && !me.in_transaction() && table.schema != TEMPORARY;
+            let is_volatile = table.schema == TEMPORARY || old.def.nature.unlogged;
+            let online = !primary && !me.in_transaction() && !is_volatile;
             if !online {
                 let what = if constraint { "ALTER TABLE" } else { "CREATE INDEX" };
                 me.mark_table(&old, what)?
@@ -602,6 +629,7 @@ impl Connection {
             |me, c| {
                 let db = me.db.clone();
                 views::refuse_views_of(c, Slot::Function(id), &format!("function number {id}"))?;
+                me.refuse_rested(id, &format!("function number {id}"))?;
                 if !c.functions.contains_key(&id) {
                     return Err(SqlError::new(
                         sqlstate::UNDEFINED_FUNCTION,

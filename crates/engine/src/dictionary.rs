@@ -24,9 +24,14 @@
 //! - **D10** The first view or comment writes format 8. Its columns are listed as those of a table are.
 //! - **D11** What a definition takes out of the dictionary is found by indexes of the numbers that rows begin
 //!   with. They are made when the database is opened, as all indexes are, and are in no list.
+//! - **D12** The first materialised view writes format 11, and so does the first unlogged table or sequence,
+//!   a view with options beside CHECK OPTION, and the first comment on a schema. A materialised view is
+//!   listed as a table, and its query beside. An unlogged table's heaps, and an unlogged sequence's counter,
+//!   have the number of a temporary object, which says no more than that: another is given when it is read
+//!   (temporary/E8).
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
-    KeyAction, Reference, Relation, Returns, TableDef,
+    KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
@@ -51,8 +56,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D10).
-const FORMAT: i32 = 8;
+/// The newest format of the dictionary (D4 to D12).
+const FORMAT: i32 = 11;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -67,6 +72,10 @@ const WITH_SEQUENCES: i32 = 6;
 const WITH_FOREIGN: i32 = 7;
 /// The format of one that has views or comments (D10).
 const WITH_VIEWS: i32 = 8;
+/// The format of one that has materialised views (D12).
+const WITH_MATERIAL: i32 = 11;
+/// The format of one that has unlogged tables or sequences (D12).
+const WITH_UNLOGGED: i32 = 11;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -86,6 +95,7 @@ pub struct Dictionary {
     pub foreign: Arc<Table>,
     pub views: Arc<Table>,
     pub comments: Arc<Table>,
+    pub materials: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
@@ -109,7 +119,8 @@ impl Dictionary {
             let columns = columns.iter().map(|(n, t)| ColumnDef::new(*n, *t)).collect();
             let (schema, name) = (PUBLIC, name.to_string());
             let (checks, foreign) = (vec![], vec![]);
-            let def = TableDef { id, schema, name, columns, indexes, checks, foreign };
+            let nature = Nature::default();
+            let def = TableDef { id, schema, name, columns, indexes, checks, foreign, nature };
             let layout = Table::layout_of(&def);
             let made = def.indexes.iter().map(|i| TableIndex::new(kernel, &def, &layout, i.clone(), 0));
             let made = made.collect::<SqlResult<Vec<_>>>().unwrap_or_else(|e| {
@@ -229,6 +240,7 @@ impl Dictionary {
             ),
             comments: make(16, "comments", &[("id", I), ("kind", T), ("part", T), ("text", T)]),
             views: make(15, "views", &[("id", I), ("name", T), ("query", T), ("check", T)]),
+            materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
         };
         refused.into_inner().map_or(Ok(dictionary), Err)
     }
@@ -238,7 +250,7 @@ impl Dictionary {
         all.extend([&self.parts, &self.formats, &self.packed, &self.checks, &self.schemas, &self.places]);
         all.extend([&self.sequences, &self.owned]);
         all.push(&self.foreign);
-        all.extend([&self.views, &self.comments]);
+        all.extend([&self.views, &self.comments, &self.materials]);
         all
     }
 }
@@ -362,12 +374,13 @@ fn raise_format(session: &mut Session, d: &Dictionary, format: i32) -> SqlResult
 }
 
 /// Reads the whole dictionary. Indexes are made empty, to be filled by the caller. `given`: what sequences
-/// have given out, by their counters' numbers.
+/// have given out, by their counters' numbers. `volatile` gives numbers to what is unlogged (D12).
 pub fn load(
     session: &Session,
     dictionary: &Dictionary,
     version: u64,
     given: &BTreeMap<u64, Given>,
+    volatile: &dyn Fn() -> u32,
 ) -> SqlResult<Catalog> {
     let kernel = session.kernel();
     let format = format_of(session, dictionary);
@@ -395,7 +408,10 @@ pub fn load(
     let packed: BTreeSet<(i32, i32)> =
         rows(session, &dictionary.packed).iter().map(|(_, r)| (int(&r[0]), int(&r[1]))).collect();
     for (_, r) in rows(session, &dictionary.sequences) {
-        let def = sequence_of(&types, schema_of(int(&r[0])), &r)?;
+        let mut def = sequence_of(&types, schema_of(int(&r[0])), &r)?;
+        if temporary::is_temporary(def.counter) {
+            def.counter = volatile()
+        }
         let sequence = Sequence::new(def, given.get(&(int(&r[2]) as u64)).copied());
         catalog.relations.insert(sequence.def.full_name(), Relation::Sequence(sequence));
     }
@@ -485,6 +501,7 @@ pub fn load(
         catalog.comments.insert(on, string(&r[3]).into());
     }
     for (_, r) in rows(session, &dictionary.views) {
+        let options = read_options(&string(&r[3]));
         let mut columns = columns.remove(&int(&r[0])).unwrap_or_default();
         columns.sort_by_key(|c| c.0);
         let view = ViewDef {
@@ -493,19 +510,29 @@ pub fn load(
             name: string(&r[1]),
             columns: columns.into_iter().map(|c| c.1).collect(),
             query: string(&r[2]),
-            check: match string(&r[3]).as_str() {
-                "" => None,
-                "local" => Some(ViewCheck::Local),
-                "cascaded" => Some(ViewCheck::Cascaded),
-                other => return Err(damaged(&format!("a view with the check {other:?}"))),
+            check: match options.iter().find(|(name, _)| name == CHECK_OPTION).map(|o| o.1.as_str()) {
+                None => None,
+                Some("local") => Some(ViewCheck::Local),
+                Some("cascaded") => Some(ViewCheck::Cascaded),
+                Some(other) => return Err(damaged(&format!("a view with the check {other:?}"))),
             },
+            options,
         };
         let view = Arc::new(view);
         catalog.relations.insert(view.full_name(), Relation::View(view.clone()));
         catalog.views.insert(view.id, view);
     }
+    let mut natures: BTreeMap<i32, Nature> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.materials) {
+        let material = Material { query: string(&r[1]), populated: flag(&r[2]) };
+        natures.entry(int(&r[0])).or_default().material = Some(material)
+    }
     for (_, r) in rows(session, &dictionary.tables) {
-        let (id, name, heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
+        let (id, name, mut heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
+        let mut nature = natures.remove(&id).unwrap_or_default();
+        if temporary::is_temporary(heaps) {
+            (heaps, nature.unlogged) = (volatile(), true)
+        }
         let mut cs = columns.remove(&id).unwrap_or_default();
         cs.sort_by_key(|c| c.0);
         let mut defs = indexes.remove(&id).unwrap_or_default();
@@ -522,6 +549,7 @@ pub fn load(
             indexes: defs.clone(),
             checks,
             foreign,
+            nature,
         };
         if defs.iter().any(|d| d.columns.iter().any(|c| c.column >= def.columns.len())) {
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
@@ -536,6 +564,9 @@ pub fn load(
         for i in &made {
             let index = Relation::Index { table: name.clone() };
             catalog.relations.insert(def.index_name(&i.def), index);
+        }
+        if let Some(shown) = ViewDef::of_material(&def) {
+            catalog.materials.insert(shown.id, Arc::new(shown));
         }
         let table = Table::new(kernel, def, heaps, made, None);
         catalog.relations.insert(name, Relation::Table(table));
@@ -697,7 +728,13 @@ fn sequence_of(types: &Types, schema: u32, r: &[Value]) -> SqlResult<SequenceDef
 }
 
 pub fn add_sequence(session: &mut Session, d: &Dictionary, def: &SequenceDef) -> SqlResult<()> {
+    if temporary::is_temporary(def.id) {
+        return Ok(());
+    }
     raise_format(session, d, WITH_SEQUENCES)?;
+    if def.is_unlogged() {
+        raise_format(session, d, WITH_UNLOGGED)?
+    }
     add_place(session, d, def.id, def.schema, USUAL_PATH)?;
     let SequenceOptions { ty, start, bounds, cache } = def.options;
     add(
@@ -721,6 +758,9 @@ pub fn add_sequence(session: &mut Session, d: &Dictionary, def: &SequenceDef) ->
 }
 
 pub fn remove_sequence(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    if temporary::is_temporary(id) {
+        return Ok(());
+    }
     remove(session, &d.places, 0, id)?;
     remove(session, &d.sequences, 0, id)
 }
@@ -786,6 +826,9 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
     if temporary::is_temporary(def.id) {
         return Ok(());
     }
+    if def.nature.unlogged {
+        raise_format(session, d, WITH_UNLOGGED)?
+    }
     let id = Value::Int4(def.id as i32);
     add(session, &d.tables, &[id.clone(), Value::Text(def.name.clone()), Value::Int4(heaps as i32)])?;
     add_place(session, d, def.id, def.schema, USUAL_PATH)?;
@@ -829,7 +872,16 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
             ],
         )?
     }
-    Ok(())
+    put_material(session, d, def)
+}
+
+/// The query of a materialised view, and whether it was filled; nothing of another table.
+pub fn put_material(session: &mut Session, d: &Dictionary, def: &TableDef) -> SqlResult<()> {
+    let Some(material) = &def.nature.material else { return Ok(()) };
+    remove(session, &d.materials, 0, def.id)?;
+    raise_format(session, d, WITH_MATERIAL)?;
+    let (query, populated) = (Value::Text(material.query.clone()), Value::Bool(material.populated));
+    add(session, &d.materials, &[Value::Int4(def.id as i32), query, populated])
 }
 
 fn add_column(session: &mut Session, d: &Dictionary, of: u32, place: usize, c: &ColumnDef) -> SqlResult<()> {
@@ -849,16 +901,38 @@ fn add_column(session: &mut Session, d: &Dictionary, of: u32, place: usize, c: &
 }
 
 pub fn add_view(session: &mut Session, d: &Dictionary, def: &ViewDef) -> SqlResult<()> {
+    if temporary::is_temporary(def.id) {
+        return Ok(());
+    }
     raise_format(session, d, WITH_VIEWS)?;
-    let check = match def.check {
-        None => "",
-        Some(ViewCheck::Local) => "local",
-        Some(ViewCheck::Cascaded) => "cascaded",
-    };
+    if def.options.iter().any(|(name, _)| name != CHECK_OPTION) {
+        raise_format(session, d, WITH_MATERIAL)?
+    }
+    let check = &write_options(&def.options);
     let [name, query, check] = [&def.name, &def.query, check].map(|s| Value::Text(s.to_string()));
     add(session, &d.views, &[Value::Int4(def.id as i32), name, query, check])?;
     add_place(session, d, def.id, def.schema, USUAL_PATH)?;
     def.columns.iter().enumerate().try_for_each(|(i, c)| add_column(session, d, def.id, i, c))
+}
+
+/// The option that says CHECK OPTION.
+const CHECK_OPTION: &str = "check_option";
+
+/// A view's options: CHECK OPTION alone by its word, as before there were others (D12).
+fn write_options(options: &[(String, String)]) -> String {
+    match options {
+        [] => String::new(),
+        [(name, value)] if name == CHECK_OPTION => value.clone(),
+        all => all.iter().map(|(name, value)| format!("{name}={value}\n")).collect(),
+    }
+}
+fn read_options(text: &str) -> Vec<(String, String)> {
+    let pair = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
+    match text {
+        "" => Vec::new(),
+        word if !word.contains('=') => vec![pair((CHECK_OPTION, word))],
+        all => all.lines().filter_map(|l| l.split_once('=')).map(pair).collect(),
+    }
 }
 
 /// The comments on an object and its parts: these and no others.
@@ -868,9 +942,13 @@ pub fn put_comments(
     id: u32,
     comments: &[(Commented, Arc<str>)],
 ) -> SqlResult<()> {
+    if temporary::is_temporary(id) {
+        return Ok(());
+    }
     remove(session, &d.comments, 0, id)?;
     for (on, text) in comments {
-        raise_format(session, d, WITH_VIEWS)?;
+        let of_schema = on.kind == CommentKind::Schema;
+        raise_format(session, d, if of_schema { WITH_MATERIAL } else { WITH_VIEWS })?;
         let [kind, part, text] = [on.kind.code(), &on.part, text].map(|s| Value::Text(s.to_string()));
         add(session, &d.comments, &[Value::Int4(id as i32), kind, part, text])?
     }
@@ -878,6 +956,9 @@ pub fn put_comments(
 }
 
 pub fn remove_view(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    if temporary::is_temporary(id) {
+        return Ok(());
+    }
     remove(session, &d.views, 0, id)?;
     remove(session, &d.places, 0, id)?;
     remove(session, &d.columns, 0, id)
@@ -894,6 +975,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.checks, 0, id)?;
     remove(session, &d.owned, 0, id)?;
     remove(session, &d.foreign, 0, id)?;
+    remove(session, &d.materials, 0, id)?;
     remove(session, &d.indexes, 1, id)
 }
 

@@ -31,11 +31,11 @@ use crate::relations::Relations;
 use crate::sequence::Sequence;
 use crate::shared::SharedMap;
 use crate::table::Table;
-use crate::temporary::OnCommit;
-use crate::view::ViewDef;
+use crate::temporary::{OnCommit, is_temporary};
+use crate::view::{Slot, ViewDef, slots};
 use ondol_base::sim::mutated;
 use ondol_types::TypeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// `None`: it is removed.
@@ -46,6 +46,7 @@ pub(crate) struct Draft {
     functions: SharedMap<u32, Option<Arc<FunctionDef>>>,
     types: SharedMap<Name, Option<TypeId>>,
     views: SharedMap<u32, Option<Arc<ViewDef>>>,
+    materials: SharedMap<u32, Option<Arc<ViewDef>>>,
     comments: SharedMap<Commented, Option<Arc<str>>>,
     /// The dictionary with all this over it (D6). Its own version is that of no dictionary that is seen.
     laid: Option<View>,
@@ -60,7 +61,25 @@ impl Draft {
             self.own().filter(|(_, r)| r.is_some()).map(|(n, r)| (n.clone(), r.clone())).collect();
         let is_there = |id: &u32| self.temporary_tables().any(|t| t.def.id == *id);
         let on_commit = self.on_commit.iter().filter(|(id, _)| is_there(id)).map(|(i, a)| (*i, *a)).collect();
-        (!relations.is_empty()).then(|| Draft { relations, on_commit, ..Draft::default() })
+        let own = self.views.iter().filter(|(id, v)| is_temporary(**id) && v.is_some());
+        let views = own.map(|(id, v)| (*id, v.clone())).collect();
+        let own = self.comments.iter().filter(|(on, text)| is_temporary(on.id) && text.is_some());
+        let comments = own.map(|(on, text)| (on.clone(), text.clone())).collect();
+        (!relations.is_empty()).then(|| Draft { relations, views, comments, on_commit, ..Draft::default() })
+    }
+    /// The numbers of what others know and the session's own views rest on (temporary/E7).
+    pub fn rested_on(&self) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        for view in self.views.values().flatten().filter(|v| is_temporary(v.id)) {
+            let named = slots(&view.query).into_iter().map(|s| match s {
+                Slot::Relation(n) | Slot::Function(n) | Slot::Type(n) => n,
+                Slot::Column { relation, .. } => relation,
+            });
+            found.extend(named);
+            found.extend(view.columns.iter().filter_map(|c| c.ty.id.user()).map(|u| u.number))
+        }
+        found.retain(|id| !is_temporary(*id));
+        found
     }
     /// What is said of temporary relations.
     fn own(&self) -> impl Iterator<Item = (&Name, &Option<Relation>)> {
@@ -69,12 +88,14 @@ impl Draft {
     /// Whether it changes what others see.
     pub fn concerns_others(&self) -> bool {
         // Whoever adds a kind of object has to think of it here.
-        let Draft { schemas, relations, functions, types, views, comments, on_commit: _, laid: _ } = self;
+        let Draft { schemas, relations, functions, types, views, comments, .. } = self;
+        // A materialised view is among the relations.
+        let Draft { materials: _, on_commit: _, laid: _, .. } = self;
         let none = schemas.is_empty()
             && functions.is_empty()
             && types.is_empty()
-            && views.is_empty()
-            && comments.is_empty();
+            && views.keys().all(|id| is_temporary(*id))
+            && comments.keys().all(|on| is_temporary(on.id));
         !none || relations.keys().any(|name| name.schema != TEMPORARY)
     }
     /// The session's own tables.
@@ -83,7 +104,7 @@ impl Draft {
     }
     /// Puts what is not the session's own there.
     pub fn publish_into(&self, catalog: &mut Catalog) {
-        self.put(catalog, |name| name.schema != TEMPORARY)
+        self.put(catalog, false)
     }
     /// The dictionary that it was last laid over, to be changed with it (D6).
     fn laid(&mut self) -> Option<&mut Catalog> {
@@ -102,6 +123,9 @@ impl Draft {
         self.relations.insert(name, relation);
     }
     pub fn table(&mut self, name: &Name, table: Option<Arc<Table>>) {
+        if let Some(shown) = table.as_ref().and_then(|t| ViewDef::of_material(&t.def)) {
+            self.material(shown.id, Some(Arc::new(shown)))
+        }
         self.relation(name.clone(), table.map(Relation::Table))
     }
     /// `of`: the index's table.
@@ -137,6 +161,16 @@ impl Draft {
         self.relation(view.full_name(), None);
         self.view_of(view.id, None)
     }
+    /// Of the table that is dropped.
+    pub fn drop_material(&mut self, id: u32) {
+        self.material(id, None)
+    }
+    fn material(&mut self, id: u32, shown: Option<Arc<ViewDef>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.materials, &id, &shown)
+        }
+        self.materials.insert(id, shown);
+    }
     pub fn comment(&mut self, on: Commented, text: Option<Arc<str>>) {
         if let Some(c) = self.laid() {
             put(&mut c.comments, &on, &text)
@@ -144,22 +178,26 @@ impl Draft {
         self.comments.insert(on, text);
     }
     pub fn put_into(&self, catalog: &mut Catalog) {
-        self.put(catalog, |_| true)
+        self.put(catalog, true)
     }
-    /// Of relations those whose names are wanted.
-    fn put(&self, catalog: &mut Catalog, is_wanted: impl Fn(&Name) -> bool) {
+    /// `own`: with what is the session's own.
+    fn put(&self, catalog: &mut Catalog, own: bool) {
         fn all<K: Ord + Clone, V: Clone>(draft: &SharedMap<K, Option<V>>, into: &mut SharedMap<K, V>) {
             draft.iter().for_each(|(k, v)| put(into, k, v))
         }
         // Whoever adds a kind of object to the catalog has to think of it here, and of a method above.
-        let Catalog { version: _, schemas, relations, functions, types, views, comments } = catalog;
+        let Catalog { version: _, schemas, relations, functions, types, views, materials, comments } =
+            catalog;
         all(&self.schemas, schemas);
-        let wanted = self.relations.iter().filter(|(name, _)| is_wanted(name));
+        let wanted = self.relations.iter().filter(|(name, _)| own || name.schema != TEMPORARY);
         wanted.for_each(|(name, r)| put_relation(relations, name, r));
         all(&self.functions, functions);
         all(&self.types, types);
-        all(&self.views, views);
-        all(&self.comments, comments);
+        let wanted = self.views.iter().filter(|(id, _)| own || !is_temporary(**id));
+        wanted.for_each(|(id, v)| put(views, id, v));
+        all(&self.materials, materials);
+        let wanted = self.comments.iter().filter(|(on, _)| own || !is_temporary(on.id));
+        wanted.for_each(|(on, text)| put(comments, on, text));
     }
 }
 

@@ -42,8 +42,9 @@ pub use catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     KeyAction, Meanings, Reference, Relation, Returns, TableDef,
 };
+pub use catalog::{Material, Nature};
 pub use charge::Charge;
-pub use comment::{CommentKind, Commented};
+pub use comment::{CommentKind, Commented, schema_id};
 pub use connection::{
     Access, Ask, Connection, Isolation, LockStrength, Locked, NewValue, Part, STALE, Scan, Token, Wait,
     Waiter, can_name,

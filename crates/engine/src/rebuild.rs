@@ -54,7 +54,7 @@ impl Connection {
         origins: &[Origin],
     ) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
-        let heaps = db.next_object_in(def.schema)?;
+        let heaps = db.next_heaps(&def)?;
         self.made.push(heaps);
         self.dropped.push(old.heaps);
         d::remove_table(&mut self.session, &db.dictionary, def.id)?;

@@ -21,6 +21,8 @@
 //! - **S5** What a counter's drop leaves in the log is taken out when nobody can name it: after the commit
 //!   that dropped it, after the rollback that took it back, or, where a crash came between, at the next
 //!   opening.
+//! - **S6** The counter of a temporary sequence is volatile (durability/sequence/Q10), as the rows of
+//!   temporary tables are (temporary/E2), and so is that of an unlogged one (temporary/E8).
 //!
 //! A crash leaves the counters where they were covered to: values are lost, none is given out twice. A
 //! connection's cached values (CACHE) are its own, and are lost with it.
@@ -29,6 +31,7 @@ use crate::connection::{Access, Connection};
 use crate::database::Database;
 use crate::error;
 use crate::name::{Name, Path, USUAL_PATH};
+use crate::temporary::is_temporary;
 use ondol_base::sim::mutated;
 pub use ondol_durability::Given;
 pub use ondol_durability::sequence::Bounds;
@@ -66,6 +69,10 @@ impl SequenceDef {
     pub fn full_name(&self) -> Name {
         Name::new(self.schema, &*self.name)
     }
+    /// temporary/E8
+    pub fn is_unlogged(&self) -> bool {
+        is_temporary(self.counter) && !is_temporary(self.id)
+    }
 }
 
 /// Where a new counter begins: the value that comes next, or, if it is given, the last one.
@@ -82,7 +89,10 @@ pub struct Sequence {
 impl Sequence {
     pub(crate) fn new(def: SequenceDef, recovered: Option<Given>) -> Arc<Sequence> {
         let given = recovered.unwrap_or(def.initial);
-        let counter = Arc::new(Counter::new(def.counter.into(), given));
+        let counter = Arc::new(match is_temporary(def.counter) {
+            true => Counter::volatile(def.counter.into(), given),
+            false => Counter::new(def.counter.into(), given),
+        });
         Arc::new(Sequence { def, counter })
     }
     /// Another definition of the same counter.
@@ -221,9 +231,10 @@ impl Connection {
         self.sequences.path = Some(listed.to_string())
     }
 
-    fn refuse_reading(&self, what: &str) -> SqlResult<()> {
+    /// A session's own sequences go on in any transaction.
+    fn refuse_reading(&self, sequence: &Sequence, what: &str) -> SqlResult<()> {
         match self.transaction_access() {
-            Some(Access::ReadOnly) => Err(SqlError::new(
+            Some(Access::ReadOnly) if !is_temporary(sequence.def.id) => Err(SqlError::new(
                 sqlstate::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {what}() in a read-only transaction"),
             )),
@@ -233,8 +244,10 @@ impl Connection {
 
     /// nextval
     pub fn next_value(&mut self, which: Which<'_>) -> SqlResult<i64> {
-        self.refuse_reading("nextval")?;
-        self.with_sequence(which, |me, sequence| me.next_of(sequence))
+        self.with_sequence(which, |me, sequence| {
+            me.refuse_reading(sequence, "nextval")?;
+            me.next_of(sequence)
+        })
     }
     fn next_of(&mut self, sequence: &Arc<Sequence>) -> SqlResult<i64> {
         let id = sequence.def.id;
@@ -344,8 +357,8 @@ impl Connection {
     }
     /// setval
     pub fn set_value(&mut self, which: Which<'_>, value: i64, is_given: bool) -> SqlResult<i64> {
-        self.refuse_reading("setval")?;
         self.with_sequence(which, |me, sequence| {
+            me.refuse_reading(sequence, "setval")?;
             let (covered, counter) = me.with_counter(sequence, |me, sequence, s| {
                 let bounds = &sequence.def.options.bounds;
                 if value < bounds.min || value > bounds.max {
@@ -468,6 +481,9 @@ impl Connection {
         counters.made.clear();
         for counter in gone {
             counter.state().is_gone = true;
+            if counter.is_volatile() {
+                continue;
+            }
             // What is not logged, for want of a log that takes it, is taken out at the next opening.
             let _ = self.db.kernel.log.system(ondol_durability::System::SequenceDrop { id: counter.number });
         }

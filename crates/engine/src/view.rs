@@ -12,7 +12,10 @@
 //!   numbers into the views over it, in the same transaction (definers/G1).
 //! - **V3** What a view rests on is what its slots name; it is claimed as such (definers/G3), and is not
 //!   dropped while the view is there.
-use crate::catalog::{Catalog, ColumnDef};
+//! - **V4** A materialised view is a table that has such a query as well ([`crate::catalog::Material`]). V1
+//!   to V3 hold for it. Who reads it reads a table. To be refreshed, its rows are deleted and the query's
+//!   inserted by one transaction, so that others see those that were there until it commits.
+use crate::catalog::{Catalog, ColumnDef, TableDef};
 use crate::name::Name;
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -38,9 +41,32 @@ pub struct ViewDef {
     /// V1
     pub query: String,
     pub check: Option<ViewCheck>,
+    /// What WITH said of it, in that order: names and values, `check_option` among them.
+    pub options: Vec<(String, String)>,
+}
+
+/// Whether an option's value says yes; `None`: it says neither.
+pub fn option_is_on(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" | "t" | "y" => Some(true),
+        "false" | "off" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
 }
 
 impl ViewDef {
+    /// Whether conditions of who reads it are asked of its rows alone, and of nothing below.
+    pub fn is_barrier(&self) -> bool {
+        let said = self.options.iter().find(|(name, _)| name == "security_barrier");
+        said.is_some_and(|(_, value)| option_is_on(value) == Some(true))
+    }
+    /// What a materialised view shows; `None`: the table is none.
+    pub fn of_material(def: &TableDef) -> Option<ViewDef> {
+        let query = def.nature.material.as_ref()?.query.clone();
+        let (name, columns) = (def.name.clone(), def.columns.clone());
+        let (check, options) = (None, Vec::new());
+        Some(ViewDef { id: def.id, schema: def.schema, name, columns, query, check, options })
+    }
     pub fn full_name(&self) -> Name {
         Name::new(self.schema, &*self.name)
     }

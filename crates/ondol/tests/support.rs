@@ -245,6 +245,14 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("UNIQUE NULLS NOT DISTINCT", "CREATE TABLE v (a integer UNIQUE NULLS NOT DISTINCT)"),
             ("CREATE TEMPORARY TABLE ... ON COMMIT", "CREATE TEMP TABLE v (a integer) ON COMMIT DELETE ROWS"),
             ("CREATE UNLOGGED TABLE", "CREATE UNLOGGED TABLE v (a integer)"),
+            (
+                "ALTER TABLE ... SET LOGGED, SET UNLOGGED",
+                "CREATE UNLOGGED TABLE v (a serial); ALTER TABLE v SET LOGGED; ALTER TABLE v SET UNLOGGED",
+            ),
+            (
+                "REFERENCES, serial of a temporary table",
+                "CREATE TEMP TABLE v (a serial PRIMARY KEY); CREATE TEMP TABLE w (a integer REFERENCES v)",
+            ),
             ("CREATE TABLE ... AS", "CREATE TABLE v AS SELECT 1 AS a"),
             ("CREATE TABLE ... (LIKE ...)", "CREATE TABLE v (LIKE t)"),
             ("INHERITS, PARTITION BY", "CREATE TABLE v (a integer) PARTITION BY RANGE (a)"),
@@ -347,10 +355,32 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("CREATE TEMPORARY VIEW", "CREATE TEMP VIEW v AS SELECT 1 AS a"),
             ("CREATE VIEW ... WITH CHECK OPTION", "CREATE VIEW v AS SELECT a FROM t WITH CHECK OPTION"),
             (
+                "security_barrier, security_invoker of a view, ALTER VIEW ... SET, RESET",
+                "CREATE VIEW v WITH (security_barrier, security_invoker = false) AS SELECT a FROM t; \
+                 ALTER VIEW v SET (security_invoker = true); ALTER VIEW v RESET (security_barrier)",
+            ),
+            (
                 "INSERT, UPDATE, DELETE of a view",
                 "CREATE VIEW v AS SELECT a, b FROM t; UPDATE v SET b = b; DELETE FROM v WHERE a < 0; INSERT INTO v VALUES (70, 'x')",
             ),
-            ("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW v AS SELECT 1"),
+            (
+                "CREATE MATERIALIZED VIEW ... WITH [NO] DATA",
+                "CREATE MATERIALIZED VIEW IF NOT EXISTS v (x) AS SELECT 1 WITH NO DATA",
+            ),
+            (
+                "REFRESH MATERIALIZED VIEW [CONCURRENTLY] ... WITH [NO] DATA",
+                "CREATE MATERIALIZED VIEW v AS SELECT a FROM t; REFRESH MATERIALIZED VIEW v WITH NO DATA; \
+                 REFRESH MATERIALIZED VIEW v; CREATE UNIQUE INDEX ON v (a); REFRESH MATERIALIZED VIEW CONCURRENTLY v",
+            ),
+            (
+                "ALTER MATERIALIZED VIEW ... RENAME, SET SCHEMA",
+                "CREATE MATERIALIZED VIEW v AS SELECT 1 AS a; ALTER MATERIALIZED VIEW v RENAME COLUMN a TO b; \
+                 CREATE SCHEMA s; ALTER MATERIALIZED VIEW v SET SCHEMA s; ALTER MATERIALIZED VIEW s.v RENAME TO w",
+            ),
+            (
+                "DROP MATERIALIZED VIEW",
+                "CREATE MATERIALIZED VIEW v AS SELECT 1; DROP MATERIALIZED VIEW IF EXISTS v CASCADE",
+            ),
             (
                 "CREATE SEQUENCE",
                 "CREATE SEQUENCE IF NOT EXISTS s AS smallint INCREMENT BY -1 MINVALUE -5 NO MAXVALUE START -1 CACHE 2 CYCLE OWNED BY t.a",
@@ -361,6 +391,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ),
             ("DROP SEQUENCE", "CREATE SEQUENCE s; DROP SEQUENCE IF EXISTS s CASCADE"),
             ("CREATE TEMPORARY SEQUENCE", "CREATE TEMP SEQUENCE s"),
+            (
+                "CREATE UNLOGGED SEQUENCE, ALTER SEQUENCE ... SET LOGGED",
+                "CREATE UNLOGGED SEQUENCE s; ALTER SEQUENCE s SET LOGGED",
+            ),
             (
                 "ALTER TABLE ... DROP EXPRESSION",
                 "CREATE TABLE v (a integer, b integer GENERATED ALWAYS AS (a + 1) STORED); ALTER TABLE v ALTER b DROP EXPRESSION",

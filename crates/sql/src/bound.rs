@@ -14,7 +14,7 @@ use crate::level::IsolationLevel;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
     Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexKind, KeyAction,
-    LockStrength, Name, OnCommit, Table, TableDef, ViewDef, Wait,
+    LockStrength, Name, Nature, OnCommit, Table, TableDef, ViewDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -290,6 +290,8 @@ pub struct Query {
     /// FOR UPDATE / FOR SHARE: (rels, how, wait)
     pub locks: Vec<(Vec<u16>, LockStrength, Wait)>,
     pub with: Vec<With>,
+    /// No condition of the queries around is asked below it.
+    pub barrier: bool,
     /// It stands for a call that is not written as a subquery: what is volatile in it is called whenever its
     /// value is needed.
     pub is_call: bool,
@@ -513,6 +515,7 @@ pub enum Statement {
         comments: Vec<(CommentKind, String, String)>,
         on_commit: OnCommit,
         if_not_exists: bool,
+        unlogged: bool,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
     CreateTableAs {
@@ -522,6 +525,15 @@ pub enum Statement {
         with_data: bool,
         on_commit: OnCommit,
         if_not_exists: bool,
+        /// Whether it is a materialised view, or unlogged.
+        nature: Nature,
+    },
+    /// A materialised view gets the rows that its query gives now; without, it gets none.
+    Refresh {
+        name: Name,
+        /// What takes the old ones away, and what gives the new ones.
+        rows: Option<Box<(Modify, Query)>>,
+        concurrently: bool,
     },
     /// With `replace`, in the place of one of its name.
     CreateView {
@@ -538,6 +550,8 @@ pub enum Statement {
         names: Vec<Dropped>,
         if_exists: bool,
         cascade: bool,
+        /// They are materialised views.
+        material: bool,
     },
     /// Without a text it is taken away.
     Comment {
@@ -563,6 +577,13 @@ pub enum Statement {
         name: Name,
         changes: SequenceChanges,
         owner: Option<Owner>,
+        unlogged: bool,
+    },
+    /// SET LOGGED and SET UNLOGGED.
+    LogSequence {
+        name: Name,
+        unlogged: bool,
+        tag: &'static str,
     },
     AlterSequence {
         name: Name,
@@ -1218,6 +1239,7 @@ impl Statement {
             }
             Statement::CreateTableAs { query, .. } | Statement::Declare(Declare { query, .. }) => vec![query],
             Statement::Modify(m) => vec![&m.query],
+            Statement::Refresh { rows: Some(rows), .. } => vec![&rows.1],
             Statement::Explain { statement, .. } => statement.queries(),
             _ => Vec::new(),
         }
@@ -1252,6 +1274,7 @@ impl Statement {
             | Statement::CreateTableAs { query: q, .. }
             | Statement::Declare(Declare { query: q, .. })
             | Statement::Copy(Copy::To { query: q, .. }) => walk_query_mut(q, 0, f),
+            Statement::Refresh { rows: Some(rows), .. } => walk_query_mut(&mut rows.1, 0, f),
             Statement::Insert(i) => {
                 walk_query_mut(&mut i.source, 0, f);
                 for c in &mut i.columns {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl Connection {
     /// Tells the tables that a table's foreign keys referred to, and those that they refer to (R1).
-    pub(super) fn relink(&mut self, old: &TableDef, new: Option<&TableDef>) -> SqlResult<()> {
+    pub(crate) fn relink(&mut self, old: &TableDef, new: Option<&TableDef>) -> SqlResult<()> {
         let now = new.map_or(&[][..], |d| &d.foreign);
         let tables: BTreeSet<u32> = old.foreign.iter().chain(now).map(|f| f.table).collect();
         for id in tables {

@@ -1,6 +1,7 @@
 //! Schemas: made, renamed, dropped; and functions moved from one to another.
 use super::{Connection, claims, d, there_is_schema};
 use crate::catalog::{Catalog, FunctionDef};
+use crate::comment::schema_id;
 use crate::name::{PUBLIC, SchemaDef};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
@@ -77,6 +78,7 @@ impl Connection {
                     // It is there where nothing says otherwise (dictionary/D7).
                     d::add_schema(&mut me.session, &db.dictionary, number, None)?
                 }
+                me.drop_comments(c, [schema_id(number)])?;
                 me.draft().schema(name, None);
                 Ok(())
             },

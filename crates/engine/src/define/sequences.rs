@@ -1,6 +1,6 @@
 //! Sequences, made, changed and dropped; what their values are is in [`crate::sequence`].
 use super::{Catalog, Connection, claims, d, free_name, there_is_schema};
-use crate::name::Name;
+use crate::name::{Name, TEMPORARY};
 use crate::sequence::{Sequence, SequenceDef, SequenceOptions};
 use ondol_durability::Given;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -20,6 +20,7 @@ impl Connection {
         name: &Name,
         options: &SequenceOptions,
         initial: Given,
+        unlogged: bool,
     ) -> SqlResult<u32> {
         self.defining(
             |_| claims::create_sequence(name),
@@ -27,7 +28,8 @@ impl Connection {
                 there_is_schema(c, name.schema)?;
                 free_name(c, name)?;
                 let db = me.db.clone();
-                let (id, counter) = (db.next_object()?, db.next_object()?);
+                let of_counter = if unlogged { TEMPORARY } else { name.schema };
+                let (id, counter) = (db.next_object_in(name.schema)?, db.next_object_in(of_counter)?);
                 let def = SequenceDef {
                     id,
                     schema: name.schema,
@@ -54,17 +56,37 @@ impl Connection {
     ) -> SqlResult<()> {
         self.defining(|c| claims::change_sequence(c, name), |me, _| me.change_sequence(name, change))
     }
+    /// SET LOGGED and SET UNLOGGED: it goes on from where it is.
+    pub fn log_sequence(&mut self, name: &Name, unlogged: bool) -> SqlResult<()> {
+        self.defining(
+            |c| claims::change_sequence(c, name),
+            |me, _| match find(&me.catalog(), name)?.def.is_unlogged() == unlogged {
+                true => Ok(()),
+                false => me.change_counter(name, &|def, given| Ok((def.options, given)), unlogged),
+            },
+        )
+    }
     pub(super) fn change_sequence(
         &mut self,
         name: &Name,
         change: &dyn Fn(&SequenceDef, Given) -> SqlResult<(SequenceOptions, Given)>,
+    ) -> SqlResult<()> {
+        let unlogged = find(&self.catalog(), name)?.def.is_unlogged();
+        self.change_counter(name, change, unlogged)
+    }
+    fn change_counter(
+        &mut self,
+        name: &Name,
+        change: &dyn Fn(&SequenceDef, Given) -> SqlResult<(SequenceOptions, Given)>,
+        unlogged: bool,
     ) -> SqlResult<()> {
         // One may be changed twice in a statement.
         let old = find(&self.catalog(), name)?.clone();
         let given = self.hold_counter(&old.counter);
         let (options, initial) = change(&old.def, given)?;
         let db = self.db.clone();
-        let def = SequenceDef { options, initial, counter: db.next_object()?, ..old.def.clone() };
+        let counter = db.next_object_in(if unlogged { TEMPORARY } else { old.def.schema })?;
+        let def = SequenceDef { options, initial, counter, ..old.def.clone() };
         d::remove_sequence(&mut self.session, &db.dictionary, def.id)?;
         d::add_sequence(&mut self.session, &db.dictionary, &def)?;
         let sequence = Sequence::new(def, None);
@@ -106,7 +128,7 @@ impl Connection {
         )
     }
     /// Within a definition that has claimed its name.
-    pub(super) fn remove_sequence(&mut self, id: u32) -> SqlResult<()> {
+    pub(crate) fn remove_sequence(&mut self, id: u32) -> SqlResult<()> {
         let catalog = self.catalog();
         let Some(old) = catalog.sequence_by_id(id) else { return Ok(()) };
         self.hold_counter(&old.counter);

@@ -69,7 +69,7 @@ impl Connection {
                 def.columns.iter_mut().for_each(|c| c.packed = c.is_packed());
                 def.checks.sort_by(|a, b| a.name.cmp(&b.name));
                 for f in def.foreign.iter_mut().filter(|f| f.id == 0) {
-                    f.id = me.db.next_object()?
+                    f.id = me.db.next_object_in(def.schema)?
                 }
                 def.foreign.sort_by_key(|f| f.id);
                 let layout = Table::layout_of(&def);
@@ -80,6 +80,14 @@ impl Connection {
                         name.name
                     );
                     return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
+                }
+                // Views of other sessions name columns by their places, and have their types.
+                let stays_so = |(n, c): (usize, &crate::catalog::ColumnDef)| {
+                    matches!(origins.get(n), Some(Origin::Column(o)) if *o == n)
+                        && def.columns.get(n).is_some_and(|now| now.ty == c.ty)
+                };
+                if !old.def.columns.iter().enumerate().all(stays_so) {
+                    me.refuse_rested(old.def.id, &format!("a column of table {}", name.name))?
                 }
                 me.mark_table(&old, "ALTER TABLE")?;
                 let stays = |(n, o): (usize, &Origin)| matches!(o, Origin::Column(c) if *c == n);
@@ -92,6 +100,7 @@ impl Connection {
                     was.is_some_and(|was| was.ty.id == def.columns[c.column].ty.id)
                 });
                 let same_rows = same_keys
+                    && old.def.nature.unlogged == def.nature.unlogged
                     && origins.len() == old.def.columns.len()
                     && layout.row_size == old.layout.row_size
                     && layout.columns == old.layout.columns

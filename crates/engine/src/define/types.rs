@@ -104,6 +104,7 @@ impl Connection {
                     there_is_schema(c, new_name.schema)?;
                     free(c, &new_name)?;
                 }
+                me.refuse_rested(def.number, &format!("type {}", name.name))?;
                 let db = me.db.clone();
                 d::remove_type(&mut me.session, &db.dictionary, def.number)?;
                 d::add_type(&mut me.session, &db.dictionary, &def)?;
@@ -154,6 +155,7 @@ impl Connection {
                     |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
                 let number = ty.user().map_or(0, |u| u.number);
                 super::views::refuse_views_of(c, Slot::Type(number), &format!("type {}", name.name))?;
+                me.refuse_rested(number, &format!("type {}", name.name))?;
                 let used = c.tables().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
                     || c.functions.values().any(|f| names_one(&gone, f))
                     || c.views.values().any(|v| v.columns.iter().any(|c| is_column_of(&gone, c)))

@@ -1,7 +1,9 @@
 //! Views: made, changed, dropped; and what becomes of them when what they rest on changes.
 use super::{Catalog, Connection, claims, d, free_name, there_is_schema};
+use crate::catalog::Material;
 use crate::comment::CommentKind;
 use crate::name::Name;
+use crate::table::Table;
 use crate::view::{Slot, ViewDef, renumbered, slots};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
@@ -10,20 +12,21 @@ fn missing(name: &Name) -> SqlError {
     SqlError::new(sqlstate::UNDEFINED_TABLE, format!("view \"{}\" does not exist", name.name))
 }
 
-fn depended_on(what: &str, view: &str) -> SqlError {
+fn depended_on(c: &Catalog, what: &str, view: &ViewDef) -> SqlError {
     let message = format!("cannot drop {what} because other objects depend on it");
     let error = SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message);
-    error.detail(format!("view {view} depends on {what}"))
+    let kind = if c.materials.contains_key(&view.id) { "materialized view" } else { "view" };
+    error.detail(format!("{kind} {} depends on {what}", view.name))
 }
 
 /// Who drops something has dropped the views over it before.
 pub(super) fn refuse_views_over(c: &Catalog, relation: u32, what: &str) -> SqlResult<()> {
-    c.views_over(relation).next().map_or(Ok(()), |v| Err(depended_on(what, &v.name)))
+    c.views_over(relation).next().map_or(Ok(()), |v| Err(depended_on(c, what, v)))
 }
 
 pub(super) fn refuse_views_of(c: &Catalog, slot: Slot, what: &str) -> SqlResult<()> {
     let names_it = |v: &&Arc<ViewDef>| slots(&v.query).contains(&slot);
-    c.views.values().find(names_it).map_or(Ok(()), |v| Err(depended_on(what, &v.name)))
+    c.queries().find(names_it).map_or(Ok(()), |v| Err(depended_on(c, what, v)))
 }
 
 impl Connection {
@@ -36,7 +39,7 @@ impl Connection {
                 there_is_schema(c, name.schema)?;
                 free_name(c, &name)?;
                 let db = me.db.clone();
-                def.id = db.next_object()?;
+                def.id = db.next_object_in(name.schema)?;
                 d::add_view(&mut me.session, &db.dictionary, &def)?;
                 me.draft().view(&Arc::new(def));
                 Ok(())
@@ -77,14 +80,18 @@ impl Connection {
         )
     }
 
-    /// Removes a view over which there are no others.
+    /// Removes a view, or a materialised view, over which there are no others.
     pub fn drop_view(&mut self, name: impl Into<Name>) -> SqlResult<()> {
         let name = &name.into();
+        if self.catalog().table(name).is_some_and(|t| t.def.is_material()) {
+            return self.drop_table(name);
+        }
         self.defining(
             |c| claims::drop_view(c, name),
             |me, c| {
                 let view = c.view(name).ok_or_else(|| missing(name))?;
                 refuse_views_over(c, view.id, &format!("view {}", view.name))?;
+                me.refuse_rested(view.id, &format!("view {}", view.name))?;
                 let db = me.db.clone();
                 d::remove_view(&mut me.session, &db.dictionary, view.id)?;
                 me.drop_comments(c, [view.id])?;
@@ -92,6 +99,34 @@ impl Connection {
                 Ok(())
             },
         )
+    }
+
+    /// Says whether a materialised view is to be read.
+    pub fn set_populated(&mut self, name: &Name, populated: bool) -> SqlResult<()> {
+        self.defining(
+            |c| claims::change_table(c, name),
+            |me, c| {
+                let table = c.table(name).ok_or_else(|| missing(name))?;
+                match &table.def.nature.material {
+                    Some(m) if m.populated != populated => {
+                        let query = m.query.clone();
+                        me.put_material(table, Material { query, populated })
+                    }
+                    _ => Ok(()),
+                }
+            },
+        )
+    }
+
+    /// The rows of a materialised view are where they are.
+    fn put_material(&mut self, old: &Arc<Table>, material: Material) -> SqlResult<()> {
+        let db = self.db.clone();
+        let mut def = old.def.clone();
+        def.nature.material = Some(material);
+        d::put_material(&mut self.session, &db.dictionary, &def)?;
+        let new = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(old));
+        self.draft().table(&old.def.full_name(), Some(new));
+        Ok(())
     }
 
     /// Columns of a relation have other numbers: the views over it name them by these (view/V2).
@@ -103,9 +138,14 @@ impl Connection {
     ) -> SqlResult<()> {
         for view in c.views_over(relation) {
             let Some(query) = renumbered(&view.query, relation, number) else {
-                return Err(depended_on("a column", &view.name));
+                return Err(depended_on(c, "a column", view));
             };
             if query == view.query {
+                continue;
+            }
+            if let Some(table) = c.materials.get(&view.id).and_then(|v| c.table(v.full_name())) {
+                let populated = !table.def.is_unpopulated();
+                self.put_material(table, Material { query, populated })?;
                 continue;
             }
             let db = self.db.clone();

@@ -227,6 +227,21 @@ pub fn create_view(c: &Catalog, view: impl Into<Name>, query: &str) -> Vec<Claim
     claims
 }
 
+/// A table that has the query's rows.
+pub fn create_material(c: &Catalog, table: &Name, columns: &[ColumnDef], query: &str) -> Vec<Claim> {
+    [create_table(c, table, columns), create_view(c, table, query)].concat()
+}
+
+/// A materialised view's rows are made anew of what its query names, which stays meanwhile.
+pub fn refresh(c: &Catalog, table: &Name) -> Vec<Claim> {
+    let mut claims = change_table(c, table);
+    if let Some(material) = c.table(table).and_then(|t| t.def.nature.material.as_ref()) {
+        let named = create_view(c, table, &material.query);
+        claims.extend(named.into_iter().filter(|claim| !claim.alone))
+    }
+    claims
+}
+
 /// `def` takes the view's place, perhaps under another name.
 pub fn replace_view(c: &Catalog, view: impl Into<Name>, def: &ViewDef) -> Vec<Claim> {
     let view = view.into();
@@ -242,8 +257,12 @@ pub fn replace_view(c: &Catalog, view: impl Into<Name>, def: &ViewDef) -> Vec<Cl
     claims
 }
 
+/// A view or a materialised view.
 pub fn drop_view(c: &Catalog, view: impl Into<Name>) -> Vec<Claim> {
     let view = view.into();
+    if c.table(&view).is_some_and(|t| t.def.is_material()) {
+        return drop_table(c, view);
+    }
     c.view(&view).map(|_| name(&view)).into_iter().collect()
 }
 

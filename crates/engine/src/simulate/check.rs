@@ -55,7 +55,9 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     let catalog = db.catalog();
     let mut c = db.connect();
     c.session.snapshot_newest();
-    let stored = match dictionary::load(&c.session, &db.dictionary, 0, &BTreeMap::new()) {
+    let stored = match dictionary::load(&c.session, &db.dictionary, 0, &BTreeMap::new(), &|| {
+        crate::temporary::FIRST
+    }) {
         Err(e) if e.sqlstate() == sqlstate::OUT_OF_MEMORY => return Ok(()),
         other => other.map_err(|e| e.to_string())?,
     };

@@ -88,7 +88,7 @@ pub fn set_up(shared: &Shared) -> Outcome<()> {
         if shared.over() || shared.db.catalog().sequence(name).is_some() {
             continue;
         }
-        if let Err(e) = c.create_sequence(&name.into(), &options(name), begin(1, false)) {
+        if let Err(e) = c.create_sequence(&name.into(), &options(name), begin(1, false), false) {
             shared.permit(&e).map_err(|e| format!("making a sequence: {e}"))?
         }
     }

@@ -25,6 +25,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("ds", "[NAME]", "list sequences"),
     ("dt", "[NAME]", "list tables"),
     ("dT", "[NAME]", "list types that users have defined"),
+    ("dm", "[NAME]", "list materialized views"),
     ("dn", "[NAME]", "list schemas"),
     ("dv", "[NAME]", "list views"),
     ("echo", "[TEXT]", "write the text to standard output"),
@@ -56,12 +57,16 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
     match name {
         "?" => help(r),
         "copy" => copy(r, rest.trim_end_matches(';')),
-        "d" | "d+" if argument.is_empty() => {
-            list(r, &Wanted::of(""), &["table", "view", "index", "sequence"], name == "d+")
-        }
+        "d" | "d+" if argument.is_empty() => list(
+            r,
+            &Wanted::of(""),
+            &["table", "view", "materialized view", "index", "sequence"],
+            name == "d+",
+        ),
         "d" | "d+" => describe(r, &Wanted::of(argument), name == "d+"),
         "ds" | "ds+" => list(r, &Wanted::of(argument), &["sequence"], name == "ds+"),
         "dt" | "dt+" => list(r, &Wanted::of(argument), &["table"], name == "dt+"),
+        "dm" | "dm+" => list(r, &Wanted::of(argument), &["materialized view"], name == "dm+"),
         "dv" | "dv+" => list(r, &Wanted::of(argument), &["view"], name == "dv+"),
         "sv" => show_view(r, &Wanted::of(argument)),
         "dT" | "dT+" => types(r, &Wanted::of(argument)),
@@ -387,9 +392,17 @@ fn describe(r: &mut Runner, wanted: &Wanted, more: bool) -> Done {
 
 fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table, more: bool) -> Done {
     let def = &table.def;
-    let title = format!("Table \"{}.{}\"", catalog.schema_name(def.schema), def.name);
+    let kind = match def.is_material() {
+        true => "Materialized view",
+        false if def.nature.unlogged => "Unlogged table",
+        false => "Table",
+    };
+    let title = format!("{kind} \"{}.{}\"", catalog.schema_name(def.schema), def.name);
     show_columns(r, catalog, (&title, def.id), &def.columns, more)?;
     let mut text = String::new();
+    if let Some(view) = ViewDef::of_material(def).filter(|_| more) {
+        text += &format!("View definition:\n{}\n", ondol_sql::deparse::view(&view, catalog, path, true)?)
+    }
     if !def.indexes.is_empty() {
         text += "Indexes:\n";
         let mut indexes: Vec<_> = def.indexes.iter().collect();
@@ -441,7 +454,8 @@ fn describe_sequence(r: &mut Runner, catalog: &Catalog, sequence: &Sequence) -> 
         o.cache.to_string(),
     ];
     let names = ["Type", "Start", "Minimum", "Maximum", "Increment", "Cycles?", "Cache"];
-    let title = format!("Sequence \"{}.{}\"", catalog.schema_name(sequence.def.schema), sequence.def.name);
+    let kind = if sequence.def.is_unlogged() { "Unlogged sequence" } else { "Sequence" };
+    let title = format!("{kind} \"{}.{}\"", catalog.schema_name(sequence.def.schema), sequence.def.name);
     show(r, Some(&title), &names, &[row.to_vec()], false)?;
     let owner = catalog.owner_of(sequence.def.id).map_or(String::new(), |(t, n)| {
         let column = &t.def.columns[n];
@@ -478,7 +492,7 @@ fn list(r: &mut Runner, wanted: &Wanted, kinds: &[&str], more: bool) -> Done {
     let mut rows = Vec::new();
     for (name, relation) in &catalog.relations {
         let row = match relation {
-            Relation::Table(_) => ["table", ""],
+            Relation::Table(t) => [t.def.kind_name(), ""],
             Relation::View(_) => ["view", ""],
             Relation::Index { table } => ["index", &table.name],
             Relation::Sequence(_) => ["sequence", ""],

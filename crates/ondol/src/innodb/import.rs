@@ -13,7 +13,7 @@ use crate::innodb::leaves::Maker;
 use crate::innodb::{Either, InnodbTable, failed};
 use crate::session::Session;
 use crate::session::planned::is_stale;
-use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, Name, RowBatch};
+use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, Name, Nature, RowBatch};
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::scan::{Buffers, Scan};
@@ -167,7 +167,7 @@ impl Session {
             let none = || SqlError::new("3F000", "no schema has been selected to create in");
             Name::new(path.makes_in.ok_or_else(none)?, &*import.table)
         };
-        self.create_table(&name, &columns, &[], &[], &[], false)?;
+        self.create_table(&name, &columns, (&[], &[], &[]), Nature::default(), false)?;
         let table = loop {
             let catalog = self.connection.catalog();
             let table = catalog.table(&name).ok_or_else(|| crate::session::define::no_table(&name))?.clone();

@@ -5,14 +5,13 @@ use crate::session::define_view::Object;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::sequences;
-use ondol_engine::name::TEMPORARY;
 use ondol_engine::{
-    Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Name, OnCommit, Origin, Returns, STALE,
-    TableDef, claims,
+    Catalog, CheckDef, Claim, ColumnDef, CommentKind, FunctionDef, Isolation, Name, Nature, OnCommit, Origin,
+    Returns, STALE, TableDef, claims, schema_id,
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
-    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, GoneKey, Insert, InsertColumn, NewIndex,
+    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, GoneKey, Insert, InsertColumn, Modify, NewIndex,
     NewSequence, Query, Statement, TableRef,
 };
 use ondol_sql::interpret::Nowhere;
@@ -32,9 +31,17 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
             claims.extend(foreign.iter().flat_map(|f| claims::change_table(c, &f.table)));
             claims
         }
-        Statement::CreateTableAs { name, columns, .. } => claims::create_table(c, name, columns),
+        Statement::CreateTableAs { name, columns, nature, .. } => match &nature.material {
+            Some(material) => claims::create_material(c, name, columns, &material.query),
+            None => claims::create_table(c, name, columns),
+        },
+        Statement::Refresh { name, .. } => claims::refresh(c, name),
         Statement::Comment { on, name, .. } => match name {
             Some(name) => vec![claims::name(name)],
+            None if on.kind == CommentKind::Schema => {
+                let it = c.schemas.iter().find(|(_, s)| schema_id(s.number) == on.id);
+                it.map_or(Vec::new(), |(name, _)| claims::change_schema(c, name))
+            }
             None => claims::drop_function(c, on.id),
         },
         Statement::CreateView { def, replace } => match c.view(def.full_name()).filter(|_| *replace) {
@@ -56,6 +63,7 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
             wanted.extend(sequences::wanted(name, owner.as_ref(), c));
             wanted
         }
+        Statement::LogSequence { name, .. } => claims::change_sequence(c, name),
         Statement::AlterSequence { name, owner, .. } => sequences::wanted(name, owner.as_ref(), c),
         Statement::RenameSequence { name, to, .. } => {
             let mut wanted = claims::change_sequence(c, name);
@@ -155,9 +163,8 @@ impl Session {
         &mut self,
         name: &Name,
         columns: &[ColumnDef],
-        constraints: &[NewIndex],
-        checks: &[CheckDef],
-        sequences: &[NewSequence],
+        (constraints, checks, sequences): (&[NewIndex], &[CheckDef], &[NewSequence]),
+        nature: Nature,
         if_not_exists: bool,
     ) -> SqlResult<bool> {
         let catalog = self.connection.catalog();
@@ -171,20 +178,13 @@ impl Session {
         }
         let mut columns = columns.to_vec();
         for s in sequences {
-            self.add_sequence(name, &mut columns[s.column], s)?
+            self.add_sequence(name, &mut columns[s.column], s, nature.unlogged)?
         }
-        self.connection.create_checked_table(name, columns, checks.to_vec())?;
+        self.connection.create_table_of(name, columns, checks.to_vec(), nature)?;
         for c in constraints {
             self.add_index(name, c)?;
         }
         Ok(true)
-    }
-
-    /// Drops the session's temporary tables.
-    pub(crate) fn discard_temporary(&mut self) -> SqlResult<()> {
-        let catalog = self.connection.catalog();
-        let own = catalog.tables_in(TEMPORARY).map(|t| t.def.full_name());
-        own.into_iter().try_for_each(|name| self.connection.drop_table(name))
     }
 
     pub(crate) fn note_on_commit(&mut self, name: &Name, action: OnCommit) -> SqlResult<()> {
@@ -199,17 +199,19 @@ impl Session {
         columns: &[ColumnDef],
         query: Option<(&Query, &Bound)>,
         if_not_exists: bool,
+        nature: &Nature,
     ) -> SqlResult<String> {
+        let tag = if nature.material.is_some() { "CREATE MATERIALIZED VIEW" } else { "CREATE TABLE AS" };
         let is_there = taken(&self.connection.catalog(), name);
         let (before, base) = self.connection.catalog_and_base();
         if query.is_some_and(|(_, bound)| bound.catalog_version != before.version) {
             return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
-        self.create_table(name, columns, &[], &[], &[], if_not_exists)?;
+        self.create_table(name, columns, (&[], &[], &[]), nature.clone(), if_not_exists)?;
         let Some((query, bound)) = query.filter(|_| !is_there) else {
-            return Ok("CREATE TABLE AS".into());
+            return Ok(tag.into());
         };
-        let done = self.fill_table(name, query, bound, columns.len(), base);
+        let done = self.fill_table(name, query, bound, columns.len(), base, true);
         if done.as_ref().is_err_and(is_stale) {
             // The whole statement is bound anew.
             self.connection.drop_table(name)?
@@ -217,7 +219,55 @@ impl Session {
         done
     }
 
-    /// Fills a table that was just made, where the query is of a dictionary with `base` below.
+    /// REFRESH MATERIALIZED VIEW, whose query is of the statement's dictionary (engine/view/V4).
+    pub(crate) fn refresh(
+        &mut self,
+        name: &Name,
+        rows: Option<&(Modify, Query)>,
+        concurrently: bool,
+        bound: &Bound,
+    ) -> SqlResult<()> {
+        let (before, base) = self.connection.catalog_and_base();
+        if bound.catalog_version != before.version {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
+        let Some((old, query)) = rows else {
+            self.connection.set_populated(name, false)?;
+            return self.connection.truncate(std::slice::from_ref(name)).map(drop);
+        };
+        let columns = before.table(name).map_or(0, |t| t.def.columns.len());
+        // One that was not filled has no rows.
+        if !before.table(name).is_some_and(|t| t.def.is_unpopulated()) {
+            let delete = Bound {
+                statement: Statement::Modify(old.clone()),
+                params: Vec::new(),
+                catalog_version: before.version,
+                notices: Vec::new(),
+                is_foreign: false,
+            };
+            let plan = Plan::new(self.compile(&delete)?);
+            self.run_program(&plan, &[], &mut Nowhere)?;
+        }
+        self.connection.set_populated(name, true)?;
+        let done = self.fill_table(name, query, bound, columns, base, false);
+        done.map(drop).map_err(|e| {
+            match e.0.message.split_once("duplicate key value violates unique constraint ") {
+                // There the index is made anew behind the rows.
+                Some((_, index)) if !concurrently => {
+                    let mut error =
+                        SqlError::new(e.sqlstate(), format!("could not create unique index {index}"));
+                    if let Some(detail) = &e.0.detail {
+                        error = error.detail(detail.replacen("already exists.", "is duplicated.", 1))
+                    }
+                    error
+                }
+                _ => e,
+            }
+        })
+    }
+
+    /// Fills a table of this transaction, where the query is of a dictionary with `base` below. `parted`: it
+    /// was just made, so that workers may insert.
     fn fill_table(
         &mut self,
         name: &Name,
@@ -225,6 +275,7 @@ impl Session {
         bound: &Bound,
         columns: usize,
         base: u64,
+        parted: bool,
     ) -> SqlResult<String> {
         let (catalog, now) = self.connection.catalog_and_base();
         if now != base {
@@ -233,7 +284,7 @@ impl Session {
         // But for the new table it is the dictionary that the query was bound to; and whether it still is the
         // newest is looked at when the statement starts.
         let table = catalog.table(name).ok_or_else(|| no_table(name))?;
-        if let Some(rows) = self.fill_parted(table, query, bound, catalog.version)? {
+        if parted && let Some(rows) = self.fill_parted(table, query, bound, catalog.version)? {
             return Ok(format!("SELECT {rows}"));
         }
         let insert = Bound {
@@ -327,6 +378,14 @@ impl Session {
             self.drop_keys_on(&a.table, gone, def.as_mut())?
         }
         if let Some(def) = &def {
+            let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
+            if was.def.nature.unlogged != def.nature.unlogged {
+                for id in was.def.sequences() {
+                    let catalog = self.connection.catalog();
+                    let Some(sequence) = catalog.sequence_by_id(id) else { continue };
+                    self.connection.log_sequence(&sequence.def.full_name(), def.nature.unlogged)?
+                }
+            }
             // Before anything is changed: what they are computed by may have to be bound anew.
             let values = self.new_values(a)?;
             self.compute_columns(a, def)?;

@@ -21,8 +21,12 @@ pub(crate) enum Object {
 }
 
 impl Object {
+    /// A table, or a materialised view, which is a view here.
     pub fn table(c: &Catalog, name: &Name) -> Option<Object> {
-        c.table(name).map(|t| Object::Table { id: t.def.id, name: name.clone() })
+        c.table(name).map(|t| match t.def.is_material() {
+            true => Object::View { id: t.def.id, name: name.clone() },
+            false => Object::Table { id: t.def.id, name: name.clone() },
+        })
     }
     pub fn view(v: &ViewDef) -> Object {
         Object::View { id: v.id, name: v.full_name() }
@@ -48,8 +52,8 @@ fn dependents_of(c: &Catalog, of: &Object) -> Vec<Object> {
             names(v, Slot::Type(*number)) || v.columns.iter().any(|c| is_it(c.ty.id))
         }
     };
-    let mut found: Vec<Object> = c.views.values().filter(|v| is_on(v)).map(|v| Object::view(v)).collect();
-    if let Object::Table { name, .. } = of {
+    let mut found: Vec<Object> = c.queries().filter(|v| is_on(v)).map(|v| Object::view(v)).collect();
+    if let Object::Table { name, .. } | Object::View { name, .. } = of {
         found.extend(returning(c, name).map(|f| Object::Function(f.id)))
     }
     found.sort_by_key(|o| std::cmp::Reverse(o.id()));
@@ -94,11 +98,14 @@ impl Session {
     fn shown_object(&self, c: &Catalog, o: &Object) -> String {
         match o {
             Object::Table { name, .. } => format!("table {}", self.shown(c, name)),
+            Object::View { id, name } if c.materials.contains_key(id) => {
+                format!("materialized view {}", self.shown(c, name))
+            }
             Object::View { name, .. } => format!("view {}", self.shown(c, name)),
             Object::Column { table, place } => {
                 let Some(t) = c.table_by_id(*table) else { return "column".into() };
-                let table = self.shown(c, &t.def.full_name());
-                format!("column {} of table {table}", t.def.columns[*place].name)
+                let table = format!("{} {}", t.def.kind_name(), self.shown(c, &t.def.full_name()));
+                format!("column {} of {table}", t.def.columns[*place].name)
             }
             Object::Function(id) => {
                 let shown = c.functions.get(id).map(|f| self.shown_function(c, f));
@@ -117,7 +124,9 @@ impl Session {
         let line = |(o, on): &(Object, Object)| {
             // Functions depend on the type of a table's rows.
             let on = match (o, on) {
-                (Object::Function(_), Object::Table { name, .. }) => format!("type {}", self.shown(c, name)),
+                (Object::Function(_), Object::Table { name, .. } | Object::View { name, .. }) => {
+                    format!("type {}", self.shown(c, name))
+                }
                 _ => self.shown_object(c, on),
             };
             format!("{} depends on {on}", self.shown_object(c, o))
@@ -176,7 +185,14 @@ impl Session {
         self.refuse_new_broken(&before, &format!("view {}", name.name))
     }
 
-    pub(crate) fn drop_views(&mut self, names: &[Dropped], if_exists: bool, cascade: bool) -> SqlResult<()> {
+    /// `what`: they are views, or materialised views.
+    pub(crate) fn drop_views(
+        &mut self,
+        names: &[Dropped],
+        if_exists: bool,
+        cascade: bool,
+        what: &str,
+    ) -> SqlResult<()> {
         let there = || names.iter().filter_map(Dropped::there);
         let wanted = |c: &Catalog| there().flat_map(|n| claims::drop_view(c, n)).collect();
         let catalog = self.connection.claim(wanted)?;
@@ -186,11 +202,12 @@ impl Session {
                 self.told_missing(name);
                 continue;
             };
-            match catalog.view(name) {
-                Some(view) => roots.push(Object::view(view)),
+            let found = catalog.view(name).map(|v| Object::view(v));
+            match found.or_else(|| Object::table(&catalog, name)) {
+                Some(view) => roots.push(view),
                 None => {
                     // It has gone meanwhile.
-                    let missing = format!("view \"{}\" does not exist", name.name);
+                    let missing = format!("{what} \"{}\" does not exist", name.name);
                     if !if_exists {
                         return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, missing));
                     }

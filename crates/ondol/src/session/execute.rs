@@ -6,7 +6,7 @@ use crate::session::plan::{Plan, Ready};
 use crate::session::planned::column;
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
-use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, STALE, Table};
+use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, Nature, STALE, Table};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
@@ -58,8 +58,11 @@ impl Session {
                 comments,
                 on_commit,
                 if_not_exists,
+                unlogged,
             } => self.definition(bound, "CREATE TABLE", out, |s| {
-                let made = s.create_table(name, columns, constraints, checks, sequences, *if_not_exists)?;
+                let nature = Nature { unlogged: *unlogged, ..Nature::default() };
+                let parts = (constraints.as_slice(), checks.as_slice(), sequences.as_slice());
+                let made = s.create_table(name, columns, parts, nature, *if_not_exists)?;
                 if !made {
                     return Ok(());
                 }
@@ -67,16 +70,32 @@ impl Session {
                 s.add_foreign_keys(name, foreign)?;
                 s.comment_parts(name, comments)
             }),
-            Statement::CreateTableAs { name, columns, query, with_data, on_commit, if_not_exists } => self
-                .definition_of(bound, "CREATE TABLE AS", out, |s| {
+            Statement::CreateTableAs {
+                name,
+                columns,
+                query,
+                with_data,
+                on_commit,
+                if_not_exists,
+                nature,
+            } => {
+                let tag =
+                    if nature.material.is_some() { "CREATE MATERIALIZED VIEW" } else { "CREATE TABLE AS" };
+                self.definition_of(bound, tag, out, |s| {
                     let query = with_data.then_some((query, bound));
                     let is_new = s.connection.catalog().table(name).is_none();
-                    let tag = s.create_table_as(name, columns, query, *if_not_exists)?;
+                    let tag = s.create_table_as(name, columns, query, *if_not_exists, nature)?;
                     if is_new {
                         s.note_on_commit(name, *on_commit)?
                     }
                     Ok(tag)
-                }),
+                })
+            }
+            Statement::Refresh { name, rows, concurrently } => {
+                self.definition(bound, "REFRESH MATERIALIZED VIEW", out, |s| {
+                    s.refresh(name, rows.as_deref(), *concurrently, bound)
+                })
+            }
             Statement::Comment { on, text, .. } => self.definition(bound, "COMMENT", out, |s| {
                 s.connection.comment(on, text.as_deref(), |c| wanted(&bound.statement, c))
             }),
@@ -86,8 +105,12 @@ impl Session {
             Statement::AlterView { name, def, tag } => {
                 self.definition(bound, tag, out, |s| s.alter_view(name, def))
             }
-            Statement::DropView { names, if_exists, cascade } => {
-                self.definition(bound, "DROP VIEW", out, |s| s.drop_views(names, *if_exists, *cascade))
+            Statement::DropView { names, if_exists, cascade, material } => {
+                let (tag, what) = match material {
+                    true => ("DROP MATERIALIZED VIEW", "materialized view"),
+                    false => ("DROP VIEW", "view"),
+                };
+                self.definition(bound, tag, out, |s| s.drop_views(names, *if_exists, *cascade, what))
             }
             Statement::DropTable { names, if_exists, cascade } => {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
@@ -95,10 +118,13 @@ impl Session {
             Statement::Truncate { names, restart, cascade } => {
                 self.definition(bound, "TRUNCATE TABLE", out, |s| s.truncate(names, *restart, *cascade))
             }
-            Statement::CreateSequence { name, changes, owner } => {
+            Statement::CreateSequence { name, changes, owner, unlogged } => {
                 self.definition(bound, "CREATE SEQUENCE", out, |s| {
-                    s.create_sequence(name, changes, owner.as_ref()).map(drop)
+                    s.create_sequence(name, changes, owner.as_ref(), *unlogged).map(drop)
                 })
+            }
+            Statement::LogSequence { name, unlogged, tag } => {
+                self.definition(bound, tag, out, |s| s.connection.log_sequence(name, *unlogged))
             }
             Statement::AlterSequence { name, changes, owner } => {
                 self.definition(bound, "ALTER SEQUENCE", out, |s| {
@@ -231,7 +257,7 @@ impl Session {
                         "DISCARD ALL cannot run inside a transaction block",
                     ));
                 }
-                self.discard_temporary()?;
+                self.connection.discard_temporary()?;
                 self.plans.discard();
                 self.connection.forget_sequences();
                 self.cursors.clear();
@@ -241,7 +267,7 @@ impl Session {
                 out.done("DISCARD ALL", None)
             }
             Statement::DiscardTemporary => {
-                self.discard_temporary()?;
+                self.connection.discard_temporary()?;
                 out.done("DISCARD TEMP", None)
             }
             Statement::Nothing { tag: "VACUUM", .. } if self.in_transaction() => Err(SqlError::new(

@@ -369,7 +369,12 @@ impl Session {
         for (state, message) in &bound.notices {
             self.notice(state, message.clone());
         }
-        let code = self.compile_for_all(&bound)?.encode();
+        let code = match self.compile_for_all(&bound) {
+            Ok(program) => program.encode(),
+            // A materialised view may be filled before it is called.
+            Err(e) if e.sqlstate() == sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE => return Ok(Vec::new()),
+            Err(e) => return Err(e),
+        };
         // A domain's conditions are in the code, which does not tell so.
         let is_domain = |t: &TypeId| t.user().is_some_and(|u| u.kind == ondol_types::user::domain::CODE);
         // Nor does it tell of views.

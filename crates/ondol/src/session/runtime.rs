@@ -207,7 +207,16 @@ fn compile_at(
     explain: Option<ExplainOptions>,
 ) -> SqlResult<Program> {
     let find = |f: &Arc<FunctionDef>| program_at(f, catalog, depth + 1).map(Arc::new);
-    compile(bound, &find, limits, ways, explain)
+    let program = compile(bound, &find, limits, ways, explain)?;
+    // What is only explained reads nothing.
+    if explain.is_none_or(|e| e.analyze)
+        && let Some(t) = program.tables.iter().find(|t| t.def.is_unpopulated())
+    {
+        let message = format!("materialized view \"{}\" has not been populated", t.def.name);
+        let error = SqlError::new(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+        return Err(error.hint("Use the REFRESH MATERIALIZED VIEW command."));
+    }
+    Ok(program)
 }
 
 /// The context that a program runs in, unless it may be [`UNTIMED`].

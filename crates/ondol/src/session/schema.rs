@@ -186,7 +186,7 @@ impl Session {
             let shown = format!("function {}", self.shown_function(c, f));
             found.push((f.id, Inside { shown, what: What::Function(f.id), of: of.clone() }))
         }
-        for t in c.tables().filter(|t| t.def.schema == number) {
+        for t in c.tables().filter(|t| t.def.schema == number && !t.def.is_material()) {
             let name = t.def.full_name();
             let shown = format!("table {}", self.shown(c, &name));
             found.push((t.def.id, Inside { shown, what: What::Table(name), of: of.clone() }))
@@ -198,9 +198,10 @@ impl Session {
             let shown = format!("sequence {}", self.shown(c, &name));
             found.push((s.def.id, Inside { shown, what: What::Sequence(s.def.id, name), of: of.clone() }))
         }
-        for v in c.views.values().filter(|v| v.schema == number) {
+        for v in c.queries().filter(|v| v.schema == number) {
             let name = v.full_name();
-            let shown = format!("view {}", self.shown(c, &name));
+            let kind = if c.materials.contains_key(&v.id) { "materialized view" } else { "view" };
+            let shown = format!("{kind} {}", self.shown(c, &name));
             found.push((v.id, Inside { shown, what: What::View(v.id, name), of: of.clone() }))
         }
         let path = self.path(c);

@@ -45,6 +45,7 @@ impl Session {
         table: &Name,
         column: &mut ColumnDef,
         new: &NewSequence,
+        unlogged: bool,
     ) -> SqlResult<()> {
         let choose = |c: &Catalog| match &new.name {
             Some(name) => name.clone(),
@@ -52,7 +53,7 @@ impl Session {
         };
         self.connection.claim(|c| claims::create_sequence(&choose(c)))?;
         let name = choose(&self.connection.catalog());
-        let id = self.create_sequence(&name, &new.changes, None)?;
+        let id = self.create_sequence(&name, &new.changes, None, unlogged)?;
         match new.of {
             SequenceOf::Serial => {
                 column.default = Some(next_value_of(&self.connection.catalog(), &name));
@@ -75,8 +76,9 @@ impl Session {
             let Some(name) = catalog.sequence_by_id(id).map(|s| s.def.full_name()) else { continue };
             self.alter_sequence(&name, &changes, None)?
         }
+        let unlogged = def.nature.unlogged;
         for new in std::mem::take(&mut a.sequences) {
-            self.add_sequence(&def.full_name(), &mut def.columns[new.column], &new)?;
+            self.add_sequence(&def.full_name(), &mut def.columns[new.column], &new, unlogged)?;
             // Rows that are there get values of it, too.
             if let Some(AlteredColumn::Computed(text)) = a.columns.get_mut(new.column)
                 && text.is_empty()
@@ -95,9 +97,10 @@ impl Session {
         name: &Name,
         changes: &SequenceChanges,
         owner: Option<&Owner>,
+        unlogged: bool,
     ) -> SqlResult<u32> {
         let (options, initial) = changes.apply(None)?;
-        let id = self.connection.create_sequence(name, &options, initial)?;
+        let id = self.connection.create_sequence(name, &options, initial, unlogged)?;
         if let Some(owner) = owner {
             self.own_sequence(id, owner)?
         }

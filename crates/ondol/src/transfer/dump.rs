@@ -14,7 +14,8 @@
 //! ALTER DOMAIN ... ADD, SET DEFAULT; ALTER TABLE ... SET DEFAULT ...;   what calls them
 //! CREATE VIEW ...;                        each behind those that it is over
 //! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   then the checks of tables, which may call them, too
-//! ALTER TABLE ... ADD CONSTRAINT ... FOREIGN KEY ...;   last the foreign keys, whose rows are all there
+//! ALTER TABLE ... ADD CONSTRAINT ... FOREIGN KEY ...;   then the foreign keys, whose rows are all there
+//! REFRESH MATERIALIZED VIEW ...; CREATE INDEX ...;   last what is made of all that, in the views' order
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
@@ -28,15 +29,18 @@ use crate::session::system;
 use ondol_engine::dictionary::action_word;
 use ondol_engine::name::{PUBLIC, TEMPORARY, USUAL_PATH};
 use ondol_engine::table_lock::TableLock;
+use ondol_engine::temporary::is_temporary;
 use ondol_engine::view::{Slot, slots};
 use ondol_engine::{
     Catalog, CheckDef, ColumnDef, CommentKind, Commented, ForeignDef, FunctionDef, Generated, IndexDef,
-    Isolation, KeyAction, Name, Path, Sequence, SequenceOptions, TableDef, ViewCheck, ViewDef,
+    Isolation, KeyAction, Name, Path, Sequence, SequenceOptions, Table, TableDef, ViewCheck, ViewDef,
+    schema_id,
 };
 pub use ondol_types::name::quote;
 use ondol_types::user::{Part, UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type};
 use std::io::Write;
+use std::sync::Arc;
 
 /// A column's type with its modifier, as SQL takes it.
 pub fn column_type(catalog: &Catalog, path: &Path, column: &ColumnDef) -> String {
@@ -112,9 +116,10 @@ fn create_table_but(catalog: &Catalog, table: &TableDef, later: &dyn Fn(&str) ->
             format!("    {} {}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
         })
         .collect();
+    let unlogged = if table.nature.unlogged { "UNLOGGED " } else { "" };
     match columns.is_empty() {
-        true => format!("CREATE TABLE {name} ();\n"),
-        false => format!("CREATE TABLE {name} (\n{}\n);\n", columns.join(",\n")),
+        true => format!("CREATE {unlogged}TABLE {name} ();\n"),
+        false => format!("CREATE {unlogged}TABLE {name} (\n{}\n);\n", columns.join(",\n")),
     }
 }
 
@@ -132,7 +137,8 @@ pub fn sequence_options(o: &SequenceOptions) -> String {
 pub fn create_sequence(catalog: &Catalog, s: &Sequence) -> String {
     let o = &s.def.options;
     let name = in_dump(catalog, &s.def.full_name());
-    format!("CREATE SEQUENCE {name} AS {} {};\n", o.ty, sequence_options(o))
+    let unlogged = if s.def.is_unlogged() { "UNLOGGED " } else { "" };
+    format!("CREATE {unlogged}SEQUENCE {name} AS {} {};\n", o.ty, sequence_options(o))
 }
 
 /// The statements after which the sequence goes with its column, and has come as far as it has.
@@ -265,6 +271,10 @@ fn create_schemas(catalog: &Catalog) -> String {
 pub fn create_view(view: &ViewDef, catalog: &Catalog, path: Option<&Path>) -> SqlResult<String> {
     let query = ondol_sql::deparse::view(view, catalog, path.unwrap_or(Path::public()), path.is_some())?;
     let query = query.trim_end_matches(';');
+    if catalog.materials.contains_key(&view.id) {
+        let name = in_dump(catalog, &view.full_name());
+        return Ok(format!("CREATE MATERIALIZED VIEW {name} AS\n{query}\n WITH NO DATA;\n"));
+    }
     let name = match path {
         Some(_) => catalog.qualified(&view.full_name()),
         None => in_dump(catalog, &view.full_name()),
@@ -274,13 +284,20 @@ pub fn create_view(view: &ViewDef, catalog: &Catalog, path: Option<&Path>) -> Sq
         Some(ViewCheck::Local) => "\n WITH LOCAL CHECK OPTION",
         Some(ViewCheck::Cascaded) => "\n WITH CASCADED CHECK OPTION",
     };
-    Ok(format!("CREATE VIEW {name} AS\n{query}{check};\n"))
+    let others = view.options.iter().filter(|(name, _)| name != "check_option");
+    let others: Vec<String> = others.map(|(name, value)| format!("{name}='{value}'")).collect();
+    let options = match others.is_empty() {
+        true => String::new(),
+        false => format!(" WITH ({})", others.join(", ")),
+    };
+    Ok(format!("CREATE VIEW {name}{options} AS\n{query}{check};\n"))
 }
 
 /// The statements that put comments on what there is, in an order that no number of an object decides: a
 /// database that was restored has others.
 fn comments(catalog: &Catalog) -> Vec<String> {
-    let all = catalog.comments.iter().filter_map(|(on, text)| comment(catalog, on, text));
+    let lasting = catalog.comments.iter().filter(|(on, _)| !is_temporary(on.id));
+    let all = lasting.filter_map(|(on, text)| comment(catalog, on, text));
     let mut all: Vec<String> = all.collect();
     all.sort();
     all
@@ -294,6 +311,9 @@ fn comment(catalog: &Catalog, on: &Commented, text: &str) -> Option<String> {
     let part = quote(&on.part);
     let user = || catalog.types.values().filter_map(|t| t.user()).find(|u| u.number == on.id);
     let what = match on.kind {
+        CommentKind::Relation if table.is_some_and(|t| t.def.is_material()) => {
+            format!("MATERIALIZED VIEW {}", relation()?)
+        }
         CommentKind::Relation if table.is_some() => format!("TABLE {}", relation()?),
         CommentKind::Relation if view.is_some() => format!("VIEW {}", relation()?),
         CommentKind::Relation if catalog.sequence_by_id(on.id).is_some() => {
@@ -318,6 +338,10 @@ fn comment(catalog: &Catalog, on: &Commented, text: &str) -> Option<String> {
             let word = if user.kind == ondol_types::user::domain::CODE { "DOMAIN" } else { "TYPE" };
             format!("{word} {}", in_dump(catalog, &Name::new(user.schema, &*user.name)))
         }
+        CommentKind::Schema => {
+            let (name, _) = catalog.schemas.iter().find(|(_, s)| schema_id(s.number) == on.id)?;
+            format!("SCHEMA {}", quote(name))
+        }
         CommentKind::TypeConstraint => {
             let user = user()?;
             let domain = in_dump(catalog, &Name::new(user.schema, &*user.name));
@@ -328,9 +352,10 @@ fn comment(catalog: &Catalog, on: &Commented, text: &str) -> Option<String> {
     Some(format!("COMMENT ON {what} IS '{}';\n", text.replace('\'', "''")))
 }
 
-/// The views, each behind those that it is over.
+/// The views, materialised ones among them, each behind those that it is over.
 fn views_in_order(catalog: &Catalog) -> Vec<&ViewDef> {
-    let mut left: Vec<&ViewDef> = catalog.views.values().map(|v| &**v).collect();
+    let lasting = catalog.queries().filter(|v| v.schema != TEMPORARY);
+    let mut left: Vec<&ViewDef> = lasting.map(|v| &**v).collect();
     left.sort_by_key(|v| v.id);
     let mut order: Vec<&ViewDef> = Vec::with_capacity(left.len());
     while !left.is_empty() {
@@ -434,10 +459,12 @@ impl Session {
         // Those of identity columns are made with their tables.
         let is_identity =
             |id: u32| catalog.owner_of(id).is_some_and(|(t, n)| t.def.columns[n].identity() == Some(id));
-        for sequence in catalog.sequences().filter(|s| !is_identity(s.def.id)) {
+        let lasting = || catalog.sequences().filter(|s| !is_temporary(s.def.id));
+        for sequence in lasting().filter(|s| !is_identity(s.def.id)) {
             write!(out, "\n{}", create_sequence(&catalog, sequence)).map_err(failed)?;
         }
-        for table in catalog.tables().filter(|t| t.def.schema != TEMPORARY) {
+        let is_own = |t: &&Arc<Table>| t.def.schema != TEMPORARY && !t.def.is_material();
+        for table in catalog.tables().filter(is_own) {
             write!(out, "\n{}", create_table_but(&catalog, &table.def, &later)).map_err(failed)?;
             for c in &table.def.columns {
                 if let Some(default) = c.default.as_deref().filter(|d| later(d)) {
@@ -460,10 +487,10 @@ impl Session {
                 write!(out, "{}", create_index(&catalog, &table.def, index)).map_err(failed)?;
             }
         }
-        if catalog.sequences().next().is_some() {
+        if lasting().next().is_some() {
             writeln!(out).map_err(failed)?;
         }
-        for sequence in catalog.sequences() {
+        for sequence in lasting() {
             write!(out, "{}", sequence_state(sequence, &catalog)).map_err(failed)?;
         }
         if !catalog.functions.is_empty() {
@@ -475,8 +502,13 @@ impl Session {
         }
         go_by(out, &base)?;
         write!(out, "{altered}").map_err(failed)?;
-        for view in views_in_order(&catalog) {
+        let views = views_in_order(&catalog);
+        let material = |v: &ViewDef| catalog.materials.get(&v.id).and_then(|v| catalog.table(v.full_name()));
+        for view in &views {
             write!(out, "\n{}", create_view(view, &catalog, None)?).map_err(failed)?;
+            if material(view).is_some() {
+                continue;
+            }
             for c in &view.columns {
                 let Some(default) = &c.default else { continue };
                 let (view, column) = (in_dump(&catalog, &view.full_name()), quote(&c.name));
@@ -489,9 +521,18 @@ impl Session {
                 write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;
             }
         }
-        for table in catalog.tables() {
+        for table in catalog.tables().filter(|t| t.def.schema != TEMPORARY) {
             for key in &table.def.foreign {
                 write!(out, "{}", add_foreign(&catalog, &table.def, key)).map_err(failed)?;
+            }
+        }
+        for table in views.iter().filter_map(|v| material(v)) {
+            let name = in_dump(&catalog, &table.def.full_name());
+            if !table.def.is_unpopulated() {
+                write!(out, "\nREFRESH MATERIALIZED VIEW {name};\n").map_err(failed)?;
+            }
+            for index in &table.def.indexes {
+                write!(out, "{}", create_index(&catalog, &table.def, index)).map_err(failed)?;
             }
         }
         for text in comments(&catalog) {

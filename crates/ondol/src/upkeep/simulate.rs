@@ -25,6 +25,9 @@
 //!   row there, and comes later than a transaction that the journal has.
 //! - **Z10** No row names a parent that is not there, by a foreign key: not in a snapshot, and not after a
 //!   recovery, while parents go and get other keys.
+//! - **Z11** A materialised view shows what one snapshot had, with all the money, whoever refreshes it
+//!   meanwhile: by its index as without, and after a recovery, too.
+//! - **Z12** After a recovery an unlogged table is there and empty.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -98,7 +101,7 @@ fn mix(seed: u64, n: u64) -> u64 {
 }
 
 fn open(disk: Arc<dyn Storage>) -> SqlResult<Database> {
-    OpenOptions::new().memory_limit(64 << 20).checkpoint_log_bytes(64 << 10).small_log_files().open_on(disk)
+    OpenOptions::new().memory_limit(96 << 20).checkpoint_log_bytes(64 << 10).small_log_files().open_on(disk)
 }
 
 /// Runs a seed through its lives.
@@ -208,11 +211,16 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
          CREATE INDEX kept_parent ON kept (parent);
          CREATE TABLE child (parent integer DEFAULT 0 REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE,
              CHECK (parent >= 0));
-         CREATE TABLE late (parent integer REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
+         CREATE TABLE late (parent integer REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+         CREATE VIEW richest AS SELECT id, balance FROM account;
+         CREATE MATERIALIZED VIEW picture AS SELECT id, balance FROM richest WITH NO DATA;
+         CREATE UNIQUE INDEX picture_id ON picture (id);
+         CREATE UNLOGGED TABLE fleeting (n bigint, note text)",
     )?;
     for id in 0..ACCOUNTS {
         s.query("INSERT INTO account VALUES ($1, $2, '')", &crate::params![id as i32, BALANCE])?;
     }
+    s.execute("REFRESH MATERIALIZED VIEW picture")?;
     drop(s);
     db.close()
 }
@@ -373,7 +381,36 @@ fn transaction(
     if mix(r, 10).is_multiple_of(2) {
         at_keys(s, isolation, mix(r, 11))?;
     }
+    if mix(r, 12).is_multiple_of(6) {
+        at_pictures(s, n, mix(r, 13))?
+    }
     if asynchronous { s.commit_async() } else { s.commit() }
+}
+
+/// Z11, in an open transaction.
+fn at_pictures(s: &mut Session, n: i64, r: u64) -> SqlResult<()> {
+    let done = match r % 4 {
+        0 => s.execute("REFRESH MATERIALIZED VIEW picture").map(drop),
+        1 => s.execute("REFRESH MATERIALIZED VIEW CONCURRENTLY picture").map(drop),
+        _ => s.query("INSERT INTO fleeting VALUES ($1, repeat('f', 300))", &crate::params![n]).map(drop),
+    };
+    done?;
+    is_whole(s)
+}
+
+fn is_whole(s: &mut Session) -> SqlResult<()> {
+    let sql =
+        "SELECT count(*), sum(balance)::bigint, (SELECT count(*) FROM picture WHERE id = 3) FROM picture";
+    let rows = s.query(sql, &[])?;
+    let row = rows.row(0);
+    let got = (row.get::<i64>(0)?, row.get::<Option<i64>>(1)?, row.get::<i64>(2)?);
+    match got == (ACCOUNTS as i64, Some(ACCOUNTS as i64 * BALANCE), 1) {
+        true => Ok(()),
+        false => {
+            let what = format!("Z11: accounts, money and the fourth are {got:?} in the view");
+            Err(SqlError::new(sqlstate::INTERNAL_ERROR, what))
+        }
+    }
 }
 
 /// Z7, in an open transaction: the worker takes away or takes a place that others want too.
@@ -574,7 +611,7 @@ fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
     Ok(())
 }
 
-/// Opens the database and checks Z1 to Z5, and Z8 to Z10; closes it in order.
+/// Opens the database and checks Z1 to Z5, and Z8 to Z12; closes it in order.
 fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let text = |e: SqlError| format!("{} {e}", e.sqlstate());
     let db = open(disk).map_err(|e| format!("recovery: {}", text(e)))?;
@@ -660,6 +697,11 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
             0 => {}
             n => return Err(format!("Z10: {n} rows name no parent: {sql}")),
         }
+    }
+    is_whole(&mut s).map_err(text)?;
+    match s.query("SELECT count(*) FROM fleeting", &[]).and_then(|r| r.row(0).get::<i64>(0)).map_err(text)? {
+        0 => {}
+        n => return Err(format!("Z12: {n} rows of an unlogged table are there")),
     }
     let catalog = s.catalog();
     let names = catalog.tables().map(|t| t.def.name.clone());

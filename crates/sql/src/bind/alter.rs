@@ -65,6 +65,7 @@ fn action_name(c: &AlterTableCmd) -> String {
         other => upper_words(&format!("{other:?}"), "At"),
     };
     match c.subtype() {
+        AlterTableType::AtSetUnLogged => "SET UNLOGGED".into(),
         AlterTableType::AtColumnDefault | AlterTableType::AtSetNotNull | AlterTableType::AtDropNotNull => {
             format!("ALTER COLUMN ... {words}")
         }
@@ -129,7 +130,14 @@ impl<'a> Binder<'a> {
         if s.objtype() == ObjectType::ObjectView {
             return self.alter_view(s);
         }
-        refuse(s.objtype() != ObjectType::ObjectTable, "ALTER of something else than a table")?;
+        let of_material = s.objtype() == ObjectType::ObjectMatview;
+        if let Some(done) = self.log_sequence(s)? {
+            return Ok(done);
+        }
+        refuse(
+            s.objtype() != ObjectType::ObjectTable && !of_material,
+            "ALTER of something else than a table",
+        )?;
         let relation = s.relation.as_ref().ok_or_else(|| unexpected("ALTER TABLE"))?;
         let mut actions = Vec::with_capacity(s.cmds.len());
         for node in &s.cmds {
@@ -154,28 +162,39 @@ impl<'a> Binder<'a> {
                     | AlterTableType::AtDropExpression
                     | AlterTableType::AtAlterConstraint
                     | AlterTableType::AtChangeOwner
+                    | AlterTableType::AtSetLogged
+                    | AlterTableType::AtSetUnLogged
             )
         };
         if let Some(c) = actions.iter().find(|c| !known(c)) {
             let feature = format!("ALTER TABLE ... {}", upper_words(&format!("{:?}", c.subtype()), "At"));
             return Err(SqlError::unsupported(feature));
         }
-        if let Some(skipped) = self.skipped(relation, s.missing_ok, "ALTER TABLE") {
+        let tag = if of_material { "ALTER MATERIALIZED VIEW" } else { "ALTER TABLE" };
+        if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
             return Ok(skipped);
         }
         self.relation_name(&s.relation)?;
+        if of_material {
+            self.material_of(relation)?;
+        }
         let found = self.relation_of(relation);
         let is_view = matches!(found, Some((_, Relation::View(_))));
         let only_defaults = actions.iter().all(|c| c.subtype() == AlterTableType::AtColumnDefault);
         if is_view && only_defaults {
             return self.alter_view(s);
         }
-        if is_view || matches!(found, Some((_, Relation::Index { .. }))) {
+        let is_material = matches!(found, Some((_, Relation::Table(t))) if t.def.is_material());
+        if is_view || is_material || matches!(found, Some((_, Relation::Index { .. }))) {
             let action = actions.first().map_or(String::new(), |c| action_name(c));
             let name = &relation.relname;
             let message = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
             let error = wrong(sqlstate::WRONG_OBJECT_TYPE, message);
-            let what = if is_view { "views" } else { "indexes" };
+            let what = match is_view {
+                true => "views",
+                false if is_material => "materialized views",
+                false => "indexes",
+            };
             return Err(error.detail(format!("This operation is not supported for {what}.")));
         }
         let table = self.table(relation).map_err(placeless)?;
@@ -206,10 +225,7 @@ impl<'a> Binder<'a> {
         for check in altered.def.checks.iter().filter(|_| types) {
             check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
         }
-        let has_own = table.def.schema == TEMPORARY && !altered.sequences.is_empty();
-        refuse(has_own, "a serial or identity column of a temporary table")?;
-        let has_foreign = table.def.schema == TEMPORARY && !altered.foreign.is_empty();
-        refuse(has_foreign, "a FOREIGN KEY of a temporary table")?;
+        self.rests_within(table.def.schema, &altered.def.columns, &altered.sequences)?;
         let keys = self.new_keys(&table.def, &altered)?;
         let def = (altered.def != table.def).then_some(altered.def);
         Ok(Statement::AlterTable(AlterTable {
@@ -225,6 +241,69 @@ impl<'a> Binder<'a> {
             dropped: altered.dropped,
             tag: "ALTER TABLE",
         }))
+    }
+
+    /// SET LOGGED and SET UNLOGGED of a sequence; `None`: the statement is another.
+    fn log_sequence(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Option<Statement>> {
+        let of_sequence = s.objtype() == ObjectType::ObjectSequence;
+        let Some(relation) = &s.relation else { return Ok(None) };
+        let found = match self.relation_of(relation) {
+            Some((_, Relation::Sequence(found))) => Some(found),
+            _ => None,
+        };
+        if found.is_none() && !of_sequence {
+            return Ok(None);
+        }
+        let [node] = &s.cmds[..] else { return Ok(None) };
+        let Kind::AlterTableCmd(c) = kind(node)? else { return Ok(None) };
+        let unlogged = match c.subtype() {
+            AlterTableType::AtSetLogged => false,
+            AlterTableType::AtSetUnLogged => true,
+            _ => return Ok(None),
+        };
+        let tag = if of_sequence { "ALTER SEQUENCE" } else { "ALTER TABLE" };
+        if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
+            return Ok(Some(skipped));
+        }
+        let Some(found) = found else {
+            self.relation_name(&s.relation)?;
+            let error = match self.relation_of(relation) {
+                Some((name, _)) => {
+                    wrong(sqlstate::WRONG_OBJECT_TYPE, format!("\"{}\" is not a sequence", name.name))
+                }
+                None => placeless(super::from::no_relation(relation)),
+            };
+            return Err(error);
+        };
+        let name = found.def.full_name();
+        if name.schema == TEMPORARY {
+            return Err(logged_for_good(&name.name));
+        }
+        Ok(Some(Statement::LogSequence { name, unlogged, tag }))
+    }
+
+    /// Whether a table may be logged, or not, as far as foreign keys go.
+    fn may_be_logged(&self, def: &TableDef, unlogged: bool) -> SqlResult<()> {
+        let of = |id: u32| self.catalog.table_by_id(id).filter(|t| t.def.id != def.id);
+        let named = match unlogged {
+            false => def.foreign.iter().filter_map(|f| of(f.table)).find(|t| t.def.nature.unlogged),
+            true => {
+                let own = self.catalog.table_by_id(def.id);
+                let references = own.iter().flat_map(|t| t.references.iter());
+                references.filter_map(|r| of(r.table)).find(|t| !t.def.nature.unlogged)
+            }
+        };
+        let Some(other) = named else { return Ok(()) };
+        let (name, other) = (&def.name, &other.def.name);
+        let message = match unlogged {
+            false => format!(
+                "could not change table \"{name}\" to logged because it references unlogged table \"{other}\""
+            ),
+            true => format!(
+                "could not change table \"{name}\" to unlogged because it references logged table \"{other}\""
+            ),
+        };
+        Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message))
     }
 
     /// What is done where the table is not there and need not be.
@@ -267,6 +346,14 @@ impl<'a> Binder<'a> {
                         if is_none { None } else { Some(self.default_text(value, &def.columns[n])?) }
                     }
                 }
+            }
+            AlterTableType::AtSetLogged | AlterTableType::AtSetUnLogged => {
+                if def.schema == TEMPORARY {
+                    return Err(logged_for_good(&def.name));
+                }
+                let unlogged = c.subtype() == AlterTableType::AtSetUnLogged;
+                self.may_be_logged(&altered.old, unlogged)?;
+                altered.def.nature.unlogged = unlogged
             }
             AlterTableType::AtSetNotNull => {
                 let n = column_of(def, &c.name)?;
@@ -674,10 +761,11 @@ impl<'a> Binder<'a> {
         let mut views: Vec<_> = self.catalog.views_over(def.id).collect();
         views.sort_by_key(|v| v.id);
         let Some(view) = views.into_iter().find(|v| slots(&v.query).contains(&slot)) else { return Ok(()) };
+        let kind = if self.catalog.materials.contains_key(&view.id) { "materialized view" } else { "view" };
         let (view, column) = (&view.name, &def.columns[place].name);
         let message = "cannot alter type of a column used by a view or rule";
         Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message.into())
-            .detail(format!("rule _RETURN on view {view} depends on column \"{column}\"")))
+            .detail(format!("rule _RETURN on {kind} {view} depends on column \"{column}\"")))
     }
 
     fn add_constraint(&mut self, altered: &mut Altered<'a>, k: &'a Constraint) -> SqlResult<()> {
@@ -779,9 +867,19 @@ impl<'a> Binder<'a> {
             return Ok(Some(done));
         }
         let what = s.rename_type();
-        let tag = if what == ObjectType::ObjectIndex { "ALTER INDEX" } else { "ALTER TABLE" };
-        let of_table = s.relation_type() == ObjectType::ObjectTable;
+        let is_material = ObjectType::ObjectMatview
+            == match what {
+                ObjectType::ObjectColumn => s.relation_type(),
+                other => other,
+            };
+        let tag = match what {
+            _ if is_material => "ALTER MATERIALIZED VIEW",
+            ObjectType::ObjectIndex => "ALTER INDEX",
+            _ => "ALTER TABLE",
+        };
+        let of_table = s.relation_type() == ObjectType::ObjectTable || is_material;
         let is_ours = match what {
+            ObjectType::ObjectMatview => true,
             ObjectType::ObjectTable | ObjectType::ObjectIndex | ObjectType::ObjectTabconstraint => true,
             ObjectType::ObjectColumn => of_table,
             _ => false,
@@ -803,8 +901,11 @@ impl<'a> Binder<'a> {
             return Ok(Some(skipped));
         }
         self.relation_name(&s.relation)?;
+        if is_material {
+            self.material_of(relation)?;
+        }
         let (from, to) = (s.subname.as_str(), s.newname.as_str());
-        if matches!(what, ObjectType::ObjectTable | ObjectType::ObjectIndex) {
+        if matches!(what, ObjectType::ObjectTable | ObjectType::ObjectIndex | ObjectType::ObjectMatview) {
             return self.rename_relation(relation, to, tag).map(Some);
         }
         let table = self.table(relation).map_err(placeless)?;
@@ -892,6 +993,11 @@ impl<'a> Binder<'a> {
         free_constraint(old, to)?;
         Ok(rename_index(old, from, to))
     }
+}
+
+fn logged_for_good(name: &str) -> SqlError {
+    let message = format!("cannot change logged status of table \"{name}\" because it is temporary");
+    wrong(sqlstate::INVALID_TABLE_DEFINITION, message)
 }
 
 fn free_constraint(def: &TableDef, name: &str) -> SqlResult<()> {

@@ -5,6 +5,7 @@
 use super::Binder;
 use super::scope::{Clause, Item, ItemColumns};
 use super::tree::{at, at_expr, need, refuse_at};
+use super::written::Notes;
 use crate::bound::{COMPUTED, Expr, ExprKind, Inner, Rel, RelEntry, RowCheck, walk_expr, walk_expr_mut};
 use crate::parse::lexer::{Token, TokenKind, Tokens};
 use crate::parse::parse;
@@ -61,6 +62,39 @@ fn bind_text(
         true
     });
     Ok(e)
+}
+
+/// What a text over a table's columns stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum TableText<'t> {
+    /// A check.
+    Condition(&'t str),
+    /// What the column of that place gets where a statement says nothing, or is computed by.
+    Value(usize),
+}
+
+/// It as it is written, over relation 0 ([`super::written`]).
+pub fn text_as_written(catalog: &Catalog, def: &TableDef, what: TableText<'_>) -> SqlResult<(Expr, Notes)> {
+    let column = match what {
+        TableText::Value(n) => def.columns.get(n),
+        TableText::Condition(_) => None,
+    };
+    let text = match what {
+        TableText::Condition(text) => Some(text),
+        TableText::Value(_) => column.and_then(|c| c.computed().or(c.default.as_deref())),
+    };
+    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, "not one expression");
+    let text = text.ok_or_else(bad)?;
+    let sql = format!("{HEAD}{text}");
+    let raws = parse(&sql)?;
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let mut binder = Binder::new(catalog, &sql, &[]).verbatim();
+    let e = match column {
+        None => binder.row_condition(&def.full_name(), &def.columns, target)?,
+        Some(c) if c.computed().is_some() => binder.generation(&def.full_name(), &def.columns, c, target)?,
+        Some(c) => binder.default_value(target, c)?,
+    };
+    Ok((e, binder.into_notes()))
 }
 
 /// The condition of a check of a table.

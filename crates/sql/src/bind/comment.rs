@@ -1,11 +1,10 @@
 //! COMMENT: what is commented.
 use super::Binder;
 use super::names::parts;
-use super::tree::{kind, list, need, refuse, string, strings, unexpected};
+use super::tree::{kind, list, need, string, strings, unexpected};
 use crate::bound::Statement;
 use crate::parse::tree::{self, Node, ObjectType, node::Node as Kind};
-use ondol_engine::name::TEMPORARY;
-use ondol_engine::{CommentKind, Commented, Name, Relation};
+use ondol_engine::{CommentKind, Commented, Name, Relation, schema_id};
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -20,6 +19,9 @@ impl<'a> Binder<'a> {
         let text = (!s.comment.is_empty()).then(|| s.comment.clone());
         let (on, name) = match s.objtype() {
             ObjectType::ObjectTable => self.commented_relation(list(object)?, "table", "a table")?,
+            ObjectType::ObjectMatview => {
+                self.commented_relation(list(object)?, "materialized view", "a materialized view")?
+            }
             ObjectType::ObjectView => self.commented_relation(list(object)?, "view", "a view")?,
             ObjectType::ObjectIndex => self.commented_relation(list(object)?, "index", "an index")?,
             ObjectType::ObjectSequence => self.commented_relation(list(object)?, "sequence", "a sequence")?,
@@ -50,12 +52,17 @@ impl<'a> Binder<'a> {
                 }
                 (Commented::part(CommentKind::TypeConstraint, user.number, constraint), name)
             }
+            ObjectType::ObjectSchema => {
+                let name = string(object)?;
+                let number = self.names().schema(name, -1)?;
+                let on = Commented::whole(CommentKind::Schema, schema_id(number));
+                return Ok(Statement::Comment { on, name: None, text });
+            }
             other => {
                 let what = super::ddl::upper_words(&format!("{other:?}"), "Object");
                 return Err(SqlError::unsupported(format_args!("COMMENT ON {what}")));
             }
         };
-        refuse(name.schema == TEMPORARY, "a comment on a temporary table")?;
         Ok(Statement::Comment { on, name: Some(name), text })
     }
 
@@ -74,7 +81,7 @@ impl<'a> Binder<'a> {
             return Err(wrong(sqlstate::UNDEFINED_TABLE, format!("relation \"{written}\" does not exist")));
         };
         let (id, what) = match relation {
-            Relation::Table(t) => (t.def.id, "table"),
+            Relation::Table(t) => (t.def.id, t.def.kind_name()),
             Relation::View(v) => (v.id, "view"),
             Relation::Sequence(s) => (s.def.id, "sequence"),
             Relation::Index { table } => {

@@ -43,6 +43,16 @@ impl<'a> Binder<'a> {
             }
         })?;
         let table = self.table(relation)?;
+        if table.def.is_material() {
+            let error = |what: &str| {
+                let message = format!("cannot copy {what} materialized view \"{}\"", table.def.name);
+                SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message)
+            };
+            return Err(match s.is_from {
+                true => error("to"),
+                false => error("from").hint("Try the COPY (SELECT ...) TO variant."),
+            });
+        }
         let mut columns: Vec<u16> = Vec::with_capacity(s.attlist.len());
         for node in &s.attlist {
             let name = string(node)?;

@@ -15,7 +15,7 @@ use crate::parse::tree::{
 };
 use ondol_engine::name::{PUBLIC, TEMPORARY};
 use ondol_engine::{
-    CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, Name, OnCommit, Relation, TableDef,
+    CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, Name, Nature, OnCommit, Relation, TableDef,
 };
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 
@@ -135,12 +135,7 @@ impl<'a> Binder<'a> {
             let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
-        let has_own = place.schema == TEMPORARY && !sequences.is_empty();
-        refuse(has_own, "a serial or identity column of a temporary table")?;
-        let is_own = place.schema == TEMPORARY;
-        // ON COMMIT would take rows away under those that name them.
-        refuse(is_own && !foreign.is_empty(), "a FOREIGN KEY of a temporary table")?;
-        refuse(is_own && !comments.is_empty(), "a comment on a temporary table")?;
+        self.rests_within(place.schema, &columns, &sequences)?;
         Ok(Statement::CreateTable {
             name: place,
             columns,
@@ -151,15 +146,18 @@ impl<'a> Binder<'a> {
             comments,
             on_commit,
             if_not_exists: s.if_not_exists,
+            unlogged: is_unlogged(&s.relation),
         })
     }
 
     pub(super) fn create_table_as(&mut self, s: &'a tree::CreateTableAsStmt) -> SqlResult<Statement> {
-        refuse(s.objtype() == ObjectType::ObjectMatview, "CREATE MATERIALIZED VIEW")?;
         let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
         let Kind::SelectStmt(select) = kind(need(&s.query)?)? else {
             return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
         };
+        if s.objtype() == ObjectType::ObjectMatview {
+            return self.create_material(into, select, s.if_not_exists);
+        }
         self.table_of_query(into, select, s.if_not_exists)
     }
 
@@ -175,7 +173,7 @@ impl<'a> Binder<'a> {
         self.table_of_query(into, s, false).map(Some)
     }
 
-    fn table_of_query(
+    pub(super) fn table_of_query(
         &mut self,
         into: &'a tree::IntoClause,
         select: &'a tree::SelectStmt,
@@ -224,21 +222,13 @@ impl<'a> Binder<'a> {
             with_data: !into.skip_data,
             on_commit,
             if_not_exists,
+            nature: Nature { unlogged: is_unlogged(&into.rel), ..Nature::default() },
         })
     }
 
     /// Where a table is made, which may be a temporary one, and what a commit does to it.
     fn new_table(&self, relation: &Option<RangeVar>, action: OnCommitAction) -> SqlResult<(Name, OnCommit)> {
-        let v = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
-        refuse_at(v.relpersistence == "u", "UNLOGGED", v.location)?;
-        let place = match (v.relpersistence.as_str(), v.schemaname.as_str()) {
-            ("t", "" | "pg_temp") | (_, "pg_temp") => Name::new(TEMPORARY, &*v.relname),
-            ("t", _) => {
-                let message = "cannot create temporary relation in non-temporary schema";
-                return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), v.location));
-            }
-            _ => self.new_relation(relation)?,
-        };
+        let place = self.new_place(relation)?;
         let on_commit = match action {
             OnCommitAction::OncommitDeleteRows => OnCommit::Delete,
             OnCommitAction::OncommitDrop => OnCommit::Drop,
@@ -250,6 +240,27 @@ impl<'a> Binder<'a> {
             return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
         }
         Ok((place, on_commit))
+    }
+
+    /// No default of a table that stays takes values of a session's own sequences (engine/temporary/E5), and
+    /// a temporary table's sequences are temporary.
+    pub(super) fn rests_within(
+        &self,
+        schema: u32,
+        columns: &[ColumnDef],
+        sequences: &[NewSequence],
+    ) -> SqlResult<()> {
+        if schema == TEMPORARY {
+            let is_other = |s: &NewSequence| s.name.as_ref().is_some_and(|n| n.schema != TEMPORARY);
+            return if sequences.iter().any(is_other) { Err(super::names::elsewhere()) } else { Ok(()) };
+        }
+        let has_own = self.catalog.sequences().any(|s| s.def.schema == TEMPORARY);
+        let takes_own = |c: &ColumnDef| {
+            let mut found = super::sequence::sequences_of(self.catalog, c).into_iter();
+            found.any(ondol_engine::temporary::is_temporary)
+        };
+        let rests = has_own && columns.iter().any(takes_own);
+        refuse(rests, "a default of a table that takes values of a temporary sequence")
     }
 
     pub(super) fn no_such_relation(&self, name: &Name) -> SqlResult<()> {
@@ -319,7 +330,8 @@ impl<'a> Binder<'a> {
         let Name { schema, name } = name.clone();
         let (columns, indexes, checks) = (columns.to_vec(), Vec::new(), Vec::new());
         let foreign = Vec::new();
-        let mut def = TableDef { id: 0, schema, name, columns, indexes, checks, foreign };
+        let nature = Nature::default();
+        let mut def = TableDef { id: 0, schema, name, columns, indexes, checks, foreign, nature };
         for k in conditions {
             if def.is_constraint(&k.conname) {
                 let message = format!("check constraint \"{}\" already exists", k.conname);
@@ -762,7 +774,7 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectTable => {
                 let names = self.dropped(s, "table")?;
                 for name in names.iter().filter_map(Dropped::there) {
-                    if self.catalog.table(name).is_none()
+                    if self.catalog.table(name).is_none_or(|t| t.def.is_material())
                         && let Some(hint) = self.drop_hint(name)
                     {
                         let message = format!("\"{}\" is not a table", name.name);
@@ -798,7 +810,19 @@ impl<'a> Binder<'a> {
                     }
                 }
                 let cascade = s.behavior() == DropBehavior::DropCascade;
-                Ok(Statement::DropView { names, if_exists, cascade })
+                Ok(Statement::DropView { names, if_exists, cascade, material: false })
+            }
+            ObjectType::ObjectMatview => {
+                let names = self.dropped(s, "materialized view")?;
+                for name in names.iter().filter_map(Dropped::there) {
+                    if !self.catalog.table(name).is_some_and(|t| t.def.is_material())
+                        && let Some(hint) = self.drop_hint(name)
+                    {
+                        let message = format!("\"{}\" is not a materialized view", name.name);
+                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
+                    }
+                }
+                Ok(Statement::DropView { names, if_exists, cascade, material: true })
             }
             ObjectType::ObjectFunction => self.drop_function(s),
             ObjectType::ObjectType | ObjectType::ObjectDomain => self.drop_type(s),
@@ -844,7 +868,7 @@ impl<'a> Binder<'a> {
                 (None, _) => {
                     let message = format!("{what} \"{name}\" does not exist");
                     if !s.missing_ok {
-                        let is_table = matches!(what, "table" | "sequence" | "view");
+                        let is_table = matches!(what, "table" | "sequence" | "view" | "materialized view");
                         let state =
                             if is_table { sqlstate::UNDEFINED_TABLE } else { sqlstate::UNDEFINED_OBJECT };
                         return Err(SqlError::new(state, message));
@@ -862,6 +886,9 @@ impl<'a> Binder<'a> {
     /// Which statement drops a relation.
     fn drop_hint(&self, name: &Name) -> Option<&'static str> {
         Some(match self.catalog.relations.get(name)? {
+            Relation::Table(t) if t.def.is_material() => {
+                "Use DROP MATERIALIZED VIEW to remove a materialized view."
+            }
             Relation::Table(_) => "Use DROP TABLE to remove a table.",
             Relation::View(_) => "Use DROP VIEW to remove a view.",
             Relation::Index { .. } => "Use DROP INDEX to remove an index.",
@@ -897,7 +924,12 @@ impl<'a> Binder<'a> {
             self.refuse_view(v, |name| {
                 SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"))
             })?;
-            let name = self.table(v)?.def.full_name();
+            let table = self.table(v)?;
+            if table.def.is_material() {
+                let message = format!("\"{}\" is not a table", table.def.name);
+                return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+            }
+            let name = table.def.full_name();
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -911,6 +943,10 @@ impl<'a> Binder<'a> {
 pub(super) fn both(what: &str, table: &str, column: &str, location: i32) -> SqlError {
     let message = format!("both {what} specified for column \"{column}\" of table \"{table}\"");
     at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location)
+}
+
+pub(super) fn is_unlogged(relation: &Option<RangeVar>) -> bool {
+    relation.as_ref().is_some_and(|v| v.relpersistence == "u")
 }
 
 fn check_key_count(n: usize) -> SqlResult<()> {

@@ -43,6 +43,10 @@ impl<'a> Binder<'a> {
         let referenced = match self.table(relation) {
             // Its name comes before all others.
             _ if own && table.schema == TEMPORARY => table.clone(),
+            Ok(found) if found.def.is_material() => {
+                let message = format!("referenced relation \"{}\" is not a table", found.def.name);
+                return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+            }
             Ok(found) => found.def.full_name(),
             // It is made by this statement.
             Err(_) if own => table.clone(),
@@ -114,9 +118,15 @@ pub fn resolve(catalog: &Catalog, child: &TableDef, new: &NewForeign) -> SqlResu
     let parent = catalog.table(&new.table).ok_or_else(|| missing(&new.table))?;
     let parent = if parent.def.id == child.id { child } else { &parent.def };
     // Nothing that stays may rest on what a session has for itself, nor others know of that.
-    if (child.schema == TEMPORARY) != (parent.schema == TEMPORARY) {
-        let kind = if child.schema == TEMPORARY { "temporary" } else { "permanent" };
-        let message = format!("constraints on {kind} tables may reference only {kind} tables");
+    let kinds = |def: &TableDef| (def.schema == TEMPORARY, def.nature.unlogged);
+    let (own, others) = match (kinds(child), kinds(parent)) {
+        ((true, _), (false, _)) => ("temporary", "temporary"),
+        ((_, true), (true, _)) => ("unlogged", "permanent or unlogged"),
+        ((false, false), (true, _) | (_, true)) => ("permanent", "permanent"),
+        _ => ("", ""),
+    };
+    if !own.is_empty() {
+        let message = format!("constraints on {own} tables may reference only {others} tables");
         return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
     }
     let find = |def: &TableDef, names: &[String]| -> SqlResult<Vec<usize>> {

@@ -34,7 +34,7 @@ pub mod types;
 pub mod written;
 
 mod call;
-mod check;
+pub(crate) mod check;
 mod coerce;
 mod comment;
 mod conflict;
@@ -49,6 +49,7 @@ pub mod foreign;
 mod from;
 mod group;
 mod like;
+mod material;
 pub mod names;
 mod order;
 mod owner;
@@ -169,7 +170,7 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
             }
         }
     }
-    for view in catalog.views.values() {
+    for view in catalog.queries() {
         if let Err(e) = view::bind_view(catalog, view) {
             broken.push((format!("view \"{}\"", view.name), e))
         }
@@ -356,6 +357,7 @@ impl<'a> Binder<'a> {
             Kind::CopyStmt(s) => self.copy(s),
             Kind::CreateStmt(s) => self.create_table(s),
             Kind::CreateTableAsStmt(s) => self.create_table_as(s),
+            Kind::RefreshMatViewStmt(s) => self.refresh(s),
             Kind::DropStmt(s) => self.drop(s),
             Kind::TruncateStmt(s) => self.truncate(s),
             Kind::IndexStmt(s) => self.create_index(s),

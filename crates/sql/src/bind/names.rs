@@ -59,7 +59,8 @@ impl<'a> Names<'a> {
             (schema, _) => self.schema(schema, location)?,
         };
         if number == TEMPORARY {
-            return Err(at(SqlError::unsupported("something else than a table in pg_temp"), location));
+            let what = "something else than a table, a view or a sequence in pg_temp";
+            return Err(at(SqlError::unsupported(what), location));
         }
         if is_system(number) {
             let schema = self.catalog.schema_name(number);
@@ -75,6 +76,12 @@ impl<'a> Names<'a> {
         let (schema, name) = parts(nodes)?;
         self.place(schema.unwrap_or_default(), name, -1)
     }
+}
+
+/// The error of something temporary that is to be in another schema.
+pub fn elsewhere() -> SqlError {
+    let message = "cannot create temporary relation in non-temporary schema";
+    SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message)
 }
 
 pub fn no_schema(name: &str) -> SqlError {
@@ -156,6 +163,22 @@ impl<'a> Binder<'a> {
         let v = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
         refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
         self.names().place(&v.schemaname, &v.relname, v.location)
+    }
+
+    /// Where a relation is made that may be temporary.
+    pub(super) fn new_place(&self, relation: &Option<RangeVar>) -> SqlResult<Name> {
+        let v = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
+        let is_own = match (v.relpersistence.as_str(), v.schemaname.as_str()) {
+            ("t", "") | (_, "pg_temp") => true,
+            ("t", _) => return Err(at(elsewhere(), v.location)),
+            (_, "") => self.path.makes_in == Some(TEMPORARY),
+            _ => false,
+        };
+        if is_own && v.relpersistence == "u" {
+            let message = "only temporary relations may be created in temporary schemas";
+            return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), v.location));
+        }
+        if is_own { Ok(Name::new(TEMPORARY, &*v.relname)) } else { self.new_relation(relation) }
     }
 
     /// The users' functions that a name may mean.

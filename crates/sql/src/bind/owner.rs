@@ -41,6 +41,7 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectView => matches!(found, Relation::View(_)),
             ObjectType::ObjectSequence => matches!(found, Relation::Sequence(_)),
             ObjectType::ObjectIndex => matches!(found, Relation::Index { .. }),
+            ObjectType::ObjectMatview => matches!(found, Relation::Table(t) if t.def.is_material()),
             _ => true,
         };
         if !fits {

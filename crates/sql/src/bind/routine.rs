@@ -236,6 +236,9 @@ impl<'a> Binder<'a> {
                 "a function that returns rows of a temporary table",
                 name.location,
             )?;
+            // A dump has functions before views.
+            let is_material = t.def.is_material();
+            refuse_at(is_material, "a function that returns rows of a materialized view", name.location)?;
             refuse_at(!name.array_bounds.is_empty() || name.pct_type, "an array type", name.location)?;
             let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(Returns::Rows { of: Some(t.def.full_name()), columns, set });

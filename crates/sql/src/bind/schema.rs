@@ -123,11 +123,16 @@ impl<'a> Binder<'a> {
     pub(super) fn set_schema(&mut self, s: &'a AlterObjectSchemaStmt) -> SqlResult<Statement> {
         let to = &s.newschema;
         match s.object_type() {
-            ObjectType::ObjectTable | ObjectType::ObjectView => {
+            ObjectType::ObjectTable | ObjectType::ObjectView | ObjectType::ObjectMatview => {
                 let relation = s.relation.as_ref().ok_or_else(|| unexpected("SET SCHEMA"))?;
                 refuse_at(!relation.catalogname.is_empty(), "a database name before a schema", -1)?;
                 let of_view = s.object_type() == ObjectType::ObjectView;
-                let tag = if of_view { "ALTER VIEW" } else { "ALTER TABLE" };
+                let of_material = s.object_type() == ObjectType::ObjectMatview;
+                let tag = match s.object_type() {
+                    ObjectType::ObjectView => "ALTER VIEW",
+                    ObjectType::ObjectMatview => "ALTER MATERIALIZED VIEW",
+                    _ => "ALTER TABLE",
+                };
                 if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
                     return Ok(skipped);
                 }
@@ -135,6 +140,9 @@ impl<'a> Binder<'a> {
                 let view = self.relation_of(relation).and_then(|f| f.1.view());
                 if of_view && view.is_none() {
                     return Err(self.no_view(relation));
+                }
+                if of_material {
+                    self.material_of(relation)?;
                 }
                 if let Some(view) = view {
                     let schema = self.new_schema(to, view.schema)?;
@@ -160,7 +168,7 @@ impl<'a> Binder<'a> {
                         self.free_place(&def.index_name(i), to)?
                     }
                 }
-                Ok(renamed(&table.def, def, "ALTER TABLE"))
+                Ok(renamed(&table.def, def, tag))
             }
             ObjectType::ObjectType | ObjectType::ObjectDomain => {
                 let is_domain = s.object_type() == ObjectType::ObjectDomain;

@@ -86,6 +86,7 @@ impl<'a> Binder<'a> {
                 ties,
                 locks: Vec::new(),
                 with: Vec::new(),
+                barrier: false,
                 is_call: false,
                 written: None,
             };
@@ -290,7 +291,10 @@ impl<'a> Binder<'a> {
         if l.locked_rels.is_empty() {
             for (i, r) in query.rels.iter().enumerate() {
                 match r.rel {
-                    Rel::Table(_) => rels.push(i as u16),
+                    Rel::Table(ref t) => {
+                        not_material(&t.def)?;
+                        rels.push(i as u16)
+                    }
                     Rel::Query(_) => {
                         return Err(SqlError::unsupported(format_args!("{name} of a subquery's tables")));
                     }
@@ -326,7 +330,8 @@ impl<'a> Binder<'a> {
                 Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), v.location))
             };
             match &query.rels[i].rel {
-                Rel::Table(_) => {
+                Rel::Table(t) => {
+                    not_material(&t.def)?;
                     if !rels.contains(&(i as u16)) {
                         rels.push(i as u16);
                     }
@@ -446,4 +451,13 @@ fn nullable_rels(from: &From, nullable: bool, out: &mut Vec<u16>) {
 /// A NULL of a type.
 pub fn null(ty: Type) -> Expr {
     Expr { kind: ExprKind::Const(Value::Null), ty, at: u32::MAX }
+}
+
+/// The rows of a materialised view are not locked.
+fn not_material(def: &ondol_engine::TableDef) -> SqlResult<()> {
+    if !def.is_material() {
+        return Ok(());
+    }
+    let message = format!("cannot lock rows in materialized view \"{}\"", def.name);
+    Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message))
 }

@@ -292,6 +292,7 @@ impl<'a> Binder<'a> {
             }
         };
         let what = match &found {
+            Some((_, Relation::Table(t))) if t.def.is_material() => "materialized views",
             Some((_, Relation::Table(_))) => "",
             Some((_, Relation::Index { .. })) => "indexes",
             Some((_, Relation::Sequence(_))) => "sequences",
@@ -301,7 +302,8 @@ impl<'a> Binder<'a> {
                 return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, message));
             }
         };
-        let Some((name, Some(found))) = found.map(|(n, r)| (n, r.table())) else {
+        let as_table = |r: &'a Relation| r.table().filter(|t| !t.def.is_material());
+        let Some((name, Some(found))) = found.map(|(n, r)| (n, as_table(r))) else {
             let message = format!("sequence cannot be owned by relation \"{table}\"");
             return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message)
                 .detail(format!("This operation is not supported for {what}.")));
@@ -324,10 +326,7 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn create_sequence(&mut self, s: &'a tree::CreateSeqStmt) -> SqlResult<Statement> {
-        let relation = s.sequence.as_ref().ok_or_else(|| unexpected("CREATE SEQUENCE"))?;
-        super::tree::refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
-        super::tree::refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
-        let name = self.new_relation(&s.sequence)?;
+        let name = self.new_place(&s.sequence)?;
         if !s.if_not_exists {
             self.no_such_relation(&name)?;
             self.no_such_type(&name)?;
@@ -339,7 +338,8 @@ impl<'a> Binder<'a> {
         let (changes, owner, _) = self.sequence_options(&s.options, s.for_identity)?;
         changes.apply(None)?;
         Self::same_schema(&owner, &name)?;
-        Ok(Statement::CreateSequence { name, changes, owner })
+        let unlogged = super::ddl::is_unlogged(&s.sequence);
+        Ok(Statement::CreateSequence { name, changes, owner, unlogged })
     }
 
     pub(super) fn alter_sequence(&mut self, s: &'a tree::AlterSeqStmt) -> SqlResult<Statement> {

@@ -100,13 +100,20 @@ pub(super) fn why_not(q: &Query, columns: bool) -> Option<&'static str> {
         "Views that return aggregate functions are not automatically updatable."
     } else if !q.places.is_empty() {
         "Views that return set-returning functions are not automatically updatable."
-    } else if !single || !matches!(q.rels[0].rel, Rel::Table(_) | Rel::Query(_)) {
+    } else if !single || !is_table_or_view(&q.rels[0].rel) {
         "Views that do not select from a single table or view are not automatically updatable."
     } else if columns && !q.visible().any(|t| own_column(&t.expr).is_some()) {
         "Views that have no updatable columns are not automatically updatable."
     } else {
         return None;
     })
+}
+
+fn is_table_or_view(rel: &Rel) -> bool {
+    match rel {
+        Rel::Table(t) => !t.def.is_material(),
+        other => matches!(other, Rel::Query(_)),
+    }
 }
 
 /// An expression over a view's columns, as one over what these are.
@@ -247,7 +254,14 @@ impl<'a> Binder<'a> {
     pub(super) fn changed(&mut self, v: &RangeVar, change: Change) -> SqlResult<Changed> {
         let view = self.relation_of(v).and_then(|f| f.1.view()).cloned();
         match view {
-            None => Ok(Changed { table: self.table(v)?, view: None }),
+            None => {
+                let table = self.table(v)?;
+                if table.def.is_material() {
+                    let message = format!("cannot change materialized view \"{}\"", table.def.name);
+                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+                }
+                Ok(Changed { table, view: None })
+            }
             Some(view) => {
                 let (table, view) = self.changed_view(&view, change)?;
                 Ok(Changed { table, view: Some(view) })
@@ -256,6 +270,8 @@ impl<'a> Binder<'a> {
     }
 
     fn changed_view(&mut self, def: &Arc<ViewDef>, change: Change) -> SqlResult<(Arc<Table>, ChangedView)> {
+        let is_fenced = def.is_barrier();
+        super::tree::refuse(is_fenced, "changing rows through a view with security_barrier")?;
         let mut query = self.view_query(def)?;
         if let Some(why) = why_not(&query, change != Change::Delete) {
             return Err(cannot(change, &def.name, why));

@@ -125,6 +125,11 @@ impl<'a> Binder<'a> {
                 e.0.position = None;
                 e
             })?;
+            if table.def.is_material() {
+                let message = format!("cannot lock relation \"{}\"", table.def.name);
+                return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message)
+                    .detail("This operation is not supported for materialized views."));
+            }
             names.push(table.def.full_name())
         }
         Ok(Statement::LockTables { names, mode, now: s.nowait })

@@ -4,7 +4,7 @@
 //! by itself, and stands then where the view is named, as a subquery in FROM does.
 use super::Binder;
 use super::ddl::{check_column_name, upper_words};
-use super::tree::{kind, need, option_text, options, refuse, refuse_at, strings, unexpected};
+use super::tree::{kind, need, option_text, options, refuse, strings, unexpected};
 use super::written::Verbatim;
 use crate::bound::{ExprKind, Query, Statement, walk_query, walk_query_mut};
 use crate::deparse::{self, Style};
@@ -12,8 +12,8 @@ use crate::parse::parse;
 use crate::parse::tree::{self, AlterTableType, ObjectType, SelectStmt, node::Node as Kind};
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::temporary::is_temporary;
-use ondol_engine::view::{Slot, in_names, slots};
-use ondol_engine::{Catalog, ColumnDef, ViewCheck, ViewDef};
+use ondol_engine::view::{Slot, in_names, option_is_on, slots};
+use ondol_engine::{Catalog, ColumnDef, Name, ViewCheck, ViewDef};
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub fn bind_view(catalog: &Catalog, view: &Arc<ViewDef>) -> SqlResult<Query> {
 fn rests_on(catalog: &Catalog, query: &str, id: u32) -> bool {
     slots(query).iter().any(|s| match s {
         Slot::Relation(n) => {
-            *n == id || catalog.view_by_id(*n).is_some_and(|v| rests_on(catalog, &v.query, id))
+            *n == id || catalog.query_by_id(*n).is_some_and(|v| rests_on(catalog, &v.query, id))
         }
         _ => false,
     })
@@ -64,6 +64,51 @@ fn rests_on(catalog: &Catalog, query: &str, id: u32) -> bool {
 
 fn wrong(state: &'static str, message: impl Into<String>) -> SqlError {
     SqlError::new(state, message)
+}
+
+fn no_check_option(why: &str) -> SqlError {
+    let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+    wrong(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(why)
+}
+
+/// What WITH says of a view.
+fn view_options(nodes: &[tree::Node]) -> SqlResult<Vec<(String, String)>> {
+    let mut said: Vec<(String, String)> = Vec::new();
+    for o in options(nodes)? {
+        let name = o.defname.as_str();
+        let value = option_text(o)?.unwrap_or_else(|| "true".into());
+        let is_known = matches!(name, "check_option" | "security_barrier" | "security_invoker");
+        if !is_known || !o.defnamespace.is_empty() {
+            let message = format!("unrecognized parameter \"{name}\"");
+            return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        if said.iter().any(|s| s.0 == name) {
+            let message = format!("parameter \"{name}\" specified more than once");
+            return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        if name != "check_option" && option_is_on(&value).is_none() {
+            let message = format!("invalid value for boolean option \"{name}\": {value}");
+            return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        said.push((name.to_string(), value))
+    }
+    check_of(&said)?;
+    Ok(said)
+}
+
+fn check_of(options: &[(String, String)]) -> SqlResult<Option<ViewCheck>> {
+    let said = options.iter().find(|(name, _)| name == "check_option");
+    match said.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
+        None => Ok(None),
+        Some("local") => Ok(Some(ViewCheck::Local)),
+        Some("cascaded") => Ok(Some(ViewCheck::Cascaded)),
+        Some(_) => {
+            let value = said.map_or("", |(_, value)| value);
+            let message = format!("invalid value for enum option \"check_option\": {value}");
+            let error = wrong(sqlstate::INVALID_PARAMETER_VALUE, message);
+            Err(error.detail("Valid values are \"local\" and \"cascaded\"."))
+        }
+    }
 }
 
 impl<'a> Binder<'a> {
@@ -96,6 +141,7 @@ impl<'a> Binder<'a> {
             (self.withs, self.queries) = (inner.withs, inner.queries);
             Ok(query)
         })?;
+        query.barrier = view.is_barrier();
         // Places are in the view's text.
         walk_query_mut(&mut query, 0, &mut |e, _| {
             e.at = u32::MAX;
@@ -122,7 +168,7 @@ impl<'a> Binder<'a> {
     }
 
     /// What a view's query is in numbers, its columns under these names.
-    fn in_numbers(&self, select: &'a SelectStmt, names: &[String]) -> SqlResult<String> {
+    pub(super) fn in_numbers(&self, select: &'a SelectStmt, names: &[String]) -> SqlResult<String> {
         let mut binder =
             Binder::new(self.catalog, self.text, &[]).with_path(self.path, self.listed).verbatim();
         binder.open_params = false;
@@ -133,44 +179,28 @@ impl<'a> Binder<'a> {
 
     pub(super) fn create_view(&mut self, s: &'a tree::ViewStmt) -> SqlResult<Statement> {
         let relation = s.view.as_ref().ok_or_else(|| unexpected("CREATE VIEW"))?;
-        refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
         if relation.relpersistence == "u" {
             let message = "views cannot be unlogged because they do not have storage";
             return Err(wrong(sqlstate::SYNTAX_ERROR, message));
         }
-        let name = self.new_relation(&s.view)?;
+        let mut name = self.new_place(&s.view).map_err(|mut e| {
+            // PostgreSQL tells no place.
+            e.0.position = None;
+            e
+        })?;
         let Kind::SelectStmt(select) = kind(need(&s.query)?)? else { return Err(unexpected("a view")) };
         if select.into_clause.is_some() {
             return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "views must not contain SELECT INTO"));
         }
-        let mut check = match s.with_check_option() {
-            tree::ViewCheckOption::LocalCheckOption => Some(ViewCheck::Local),
-            tree::ViewCheckOption::CascadedCheckOption => Some(ViewCheck::Cascaded),
-            _ => None,
-        };
-        for o in options(&s.options)? {
-            match o.defname.as_str() {
-                "check_option" => {
-                    check = match option_text(o)?.as_deref() {
-                        Some("local") => Some(ViewCheck::Local),
-                        Some("cascaded") => Some(ViewCheck::Cascaded),
-                        other => {
-                            let value = other.unwrap_or_default();
-                            let message = format!("invalid value for enum option \"check_option\": {value}");
-                            let error = wrong(sqlstate::INVALID_PARAMETER_VALUE, message);
-                            return Err(error.detail("Valid values are \"local\" and \"cascaded\"."));
-                        }
-                    }
-                }
-                "security_barrier" | "security_invoker" => {
-                    return Err(SqlError::unsupported(format_args!("{} of a view", o.defname)));
-                }
-                other => {
-                    let message = format!("unrecognized parameter \"{other}\"");
-                    return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
-                }
+        let mut said = view_options(&s.options)?;
+        match s.with_check_option() {
+            tree::ViewCheckOption::LocalCheckOption => said.push(("check_option".into(), "local".into())),
+            tree::ViewCheckOption::CascadedCheckOption => {
+                said.push(("check_option".into(), "cascaded".into()))
             }
+            _ => {}
         }
+        let check = check_of(&said)?;
         let before = self.open_params;
         self.open_params = false;
         let bound = self.settled_select(select);
@@ -208,16 +238,27 @@ impl<'a> Binder<'a> {
         if check.is_some()
             && let Some(why) = super::updatable::why_not(&query, true)
         {
-            let message = "WITH CHECK OPTION is supported only on automatically updatable views";
-            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(why));
+            return Err(no_check_option(why));
         }
         let names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
         let text = self.in_numbers(select, &names)?;
         let is_own = |s: &Slot| matches!(s, Slot::Relation(n) if is_temporary(*n));
-        let rests_on_own = slots(&text).iter().any(is_own) || name.schema == TEMPORARY;
-        refuse(rests_on_own, "a view over a temporary table")?;
-        let mut def =
-            ViewDef { id: 0, schema: name.schema, name: name.name.clone(), columns, query: text, check };
+        if name.schema != TEMPORARY && slots(&text).iter().any(is_own) {
+            if !relation.schemaname.is_empty() {
+                return Err(super::names::elsewhere());
+            }
+            self.notices.push(("00000", format!("view \"{}\" will be a temporary view", name.name)));
+            name = Name::new(TEMPORARY, &*name.name);
+        }
+        let mut def = ViewDef {
+            id: 0,
+            schema: name.schema,
+            name: name.name.clone(),
+            columns,
+            query: text,
+            check,
+            options: said,
+        };
         match self.catalog.view(&name) {
             Some(old) if s.replace => {
                 self.may_replace(old, &mut def)?;
@@ -266,7 +307,7 @@ impl<'a> Binder<'a> {
     }
 
     /// What is stored must give the columns that were asked for.
-    fn means_the_same(&mut self, def: &ViewDef) -> SqlResult<()> {
+    pub(super) fn means_the_same(&mut self, def: &ViewDef) -> SqlResult<()> {
         self.view_query(&Arc::new(def.clone())).map(drop).map_err(|e| {
             let error = SqlError::unsupported("this query in a view");
             error.detail(format!("It would be stored as {}, which fails: {}.", def.query, e.0.message))
@@ -287,6 +328,29 @@ impl<'a> Binder<'a> {
         let mut def = (**view).clone();
         for node in &s.cmds {
             let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected("ALTER VIEW")) };
+            if let AlterTableType::AtSetRelOptions | AlterTableType::AtResetRelOptions = c.subtype() {
+                let items = super::tree::list(need(&c.def)?)?;
+                let is_set = c.subtype() == AlterTableType::AtSetRelOptions;
+                let names: Vec<String> = options(items)?.iter().map(|o| o.defname.clone()).collect();
+                def.options.retain(|(name, _)| !names.contains(name));
+                if is_set {
+                    def.options.extend(view_options(items)?)
+                }
+                def.check = check_of(&def.options)?;
+                if def.check.is_some()
+                    && let Some(why) = super::updatable::why_not(&self.view_query(view)?, true)
+                {
+                    return Err(no_check_option(why));
+                }
+                continue;
+            }
+            if let AlterTableType::AtSetLogged | AlterTableType::AtSetUnLogged = c.subtype() {
+                let is_logged = c.subtype() == AlterTableType::AtSetLogged;
+                let action = if is_logged { "SET LOGGED" } else { "SET UNLOGGED" };
+                let message = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
+                let error = wrong(sqlstate::WRONG_OBJECT_TYPE, message);
+                return Err(error.detail("This operation is not supported for views."));
+            }
             if c.subtype() != AlterTableType::AtColumnDefault {
                 let what = upper_words(&format!("{:?}", c.subtype()), "At");
                 return Err(SqlError::unsupported(format_args!("ALTER VIEW ... {what}")));

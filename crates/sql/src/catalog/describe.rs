@@ -7,7 +7,9 @@ use super::routine::gives_set;
 use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
 use crate::bind::updatable::{self, ALL_EVENTS, OF_UPDATABLE};
+use crate::deparse::{self, TableText};
 use ondol_engine::dictionary::action_word;
+use ondol_engine::name::TEMPORARY;
 use ondol_engine::{
     CommentKind, Commented, ForeignDef, FunctionDef, IndexDef, IndexKind, KeyAction, Returns, Table,
     ViewCheck,
@@ -17,6 +19,7 @@ use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::name::quote;
 use ondol_types::objects::ObjectKind;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::sync::Arc;
 
 /// The names of PostgreSQL's encodings, in the order of their numbers.
 const ENCODINGS: &str = "SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8 MULE_INTERNAL LATIN1 LATIN2 \
@@ -71,7 +74,10 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
             Some(ValueRef::Opaque(..)) => Value::Text(format_type(sight, oid_at(0), int4(args, 1))),
             _ => Value::Null,
         }),
-        id::PG_GET_EXPR | id::PG_GET_EXPR_PRETTY => Ok(Value::Text(text(args, 0).to_string())),
+        id::PG_GET_EXPR | id::PG_GET_EXPR_PRETTY => {
+            Ok(Value::Text(expression(sight, text(args, 0), oid_at(1), flag(args, 2))))
+        }
+        id::PG_GET_RULEDEF | id::PG_GET_RULEDEF_PRETTY => rule(sight, oid_at(0), flag(args, 1)),
         id::PG_GET_CONSTRAINTDEF | id::PG_GET_CONSTRAINTDEF_PRETTY => {
             told(with_constraint(sight, oid_at(0), |table, c| constraint(sight, table, c, flag(args, 1))))
         }
@@ -92,8 +98,6 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         | id::PG_GET_FUNCTION_SQLBODY
         | id::PG_GET_TRIGGERDEF
         | id::PG_GET_TRIGGERDEF_PRETTY
-        | id::PG_GET_RULEDEF
-        | id::PG_GET_RULEDEF_PRETTY
         | id::PG_GET_STATISTICSOBJDEF
         | id::PG_GET_STATISTICSOBJDEF_COLUMNS
         | id::PG_GET_PARTKEYDEF
@@ -201,7 +205,10 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::PG_BACKEND_PID => Ok(Value::Int4(sight.session.process())),
         id::PG_IS_IN_RECOVERY | id::PG_IS_OTHER_TEMP_SCHEMA | id::PG_JIT_AVAILABLE => Ok(Value::Bool(false)),
         id::ROW_SECURITY_ACTIVE | id::ROW_SECURITY_ACTIVE_NAME => Ok(Value::Bool(false)),
-        id::PG_MY_TEMP_SCHEMA => Ok(oid::oid(0)),
+        id::PG_MY_TEMP_SCHEMA => {
+            let own = schema_oid(TEMPORARY);
+            Ok(oid::oid(if sight.schema_name(own).is_some() { own } else { 0 }))
+        }
         id::PG_TRIGGER_DEPTH => Ok(Value::Int4(0)),
         id::TO_REGCLASS => to_number(sight, TypeId::REGCLASS, text(args, 0)),
         id::TO_REGTYPE => to_number(sight, TypeId::REGTYPE, text(args, 0)),
@@ -219,6 +226,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
 /// Which changes a relation takes, or one of its columns.
 fn events(sight: &Sight<'_>, oid: u32, column: Option<usize>) -> i32 {
     match sight.relation(oid) {
+        Some(Object::Table(t)) if t.def.is_material() => 0,
         Some(Object::Table(t)) if column.is_none_or(|n| n < t.def.columns.len()) => ALL_EVENTS,
         Some(Object::System(r)) if !r.is_view && column.is_none_or(|n| n < r.columns.len()) => ALL_EVENTS,
         Some(Object::View(v)) => updatable::events(sight.catalog, &v, column),
@@ -228,11 +236,13 @@ fn events(sight: &Sight<'_>, oid: u32, column: Option<usize>) -> i32 {
 
 /// The comment on an object of the dictionary, or on a column of a relation.
 fn comment_on(sight: &Sight<'_>, oid: u32, column: Option<i32>) -> Option<String> {
-    let id = oid.checked_sub(super::sight::oid_of(0))?;
+    let Some(id) = oid.checked_sub(super::sight::oid_of(0)) else {
+        return super::depend::other_comment(sight, oid).filter(|_| column.is_none());
+    };
     let Some(column) = column else {
         let kinds = [CommentKind::Relation, CommentKind::Function, CommentKind::Type];
         let found = kinds.into_iter().find_map(|k| sight.catalog.comment(&Commented::whole(k, id)));
-        return found.map(str::to_string);
+        return found.map(str::to_string).or_else(|| super::depend::other_comment(sight, oid));
     };
     let place = usize::try_from(column).ok()?.checked_sub(1)?;
     let name = match sight.relation(oid)? {
@@ -348,9 +358,39 @@ fn view(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult
     };
     let pretty = flag(args, 1) || function == id::PG_GET_VIEWDEF_WIDTH;
     match sight.relation(oid) {
-        Some(Object::View(v)) => crate::deparse::view(&v, sight.catalog, sight.path, pretty).map(Value::Text),
+        Some(Object::View(v)) => deparse::view(&v, sight.catalog, sight.path, pretty).map(Value::Text),
+        Some(Object::Table(t)) => match ondol_engine::ViewDef::of_material(&t.def) {
+            Some(v) => deparse::view(&v, sight.catalog, sight.path, pretty).map(Value::Text),
+            None => Ok(Value::Null),
+        },
         _ => Ok(Value::Null),
     }
+}
+
+/// What a column's values come from, by the text that the dictionary has.
+fn expression(sight: &Sight<'_>, text: &str, relation: u32, pretty: bool) -> String {
+    let shown = || {
+        let Some(Object::Table(t)) = sight.relation(relation) else { return None };
+        let is_it = |c: &ondol_engine::ColumnDef| c.computed().or(c.default.as_deref()) == Some(text);
+        let n = t.def.columns.iter().position(is_it)?;
+        deparse::of_table(&t, TableText::Value(n), sight.catalog, sight.path, pretty).ok()
+    };
+    shown().unwrap_or_else(|| text.to_string())
+}
+
+/// The rule that a view is.
+fn rule(sight: &Sight<'_>, oid: u32, pretty: bool) -> SqlResult<Value> {
+    let Some(v) = sight.catalog.queries().find(|v| super::depend::rule_oid(v.id) == oid) else {
+        return Ok(Value::Null);
+    };
+    let query = deparse::view(v, sight.catalog, sight.path, pretty)?;
+    let name = in_schema(sight, schema_oid(v.schema), &v.name, pretty && is_found(sight, v));
+    Ok(Value::Text(format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {name} DO INSTEAD {query}")))
+}
+
+/// Whether a view is found by its name alone.
+fn is_found(sight: &Sight<'_>, v: &ondol_engine::ViewDef) -> bool {
+    sight.relation_named("", &v.name).is_some_and(|o| Sight::oid(&o) == super::sight::oid_of(v.id))
 }
 
 /// A type with a modifier, or (without) as it is when none is given.
@@ -402,10 +442,18 @@ fn index(sight: &Sight<'_>, oid: u32, column: i32, pretty: bool) -> Option<Strin
 /// What a constraint says.
 fn constraint(
     sight: &Sight<'_>,
-    table: Option<&Table>,
+    table: Option<&Arc<Table>>,
     c: &super::key::Constraint<'_>,
     pretty: bool,
 ) -> String {
+    let check = || {
+        let text = c.check.unwrap_or_default();
+        let shown = table.and_then(|t| {
+            deparse::of_table(t, TableText::Condition(text), sight.catalog, sight.path, pretty).ok()
+        });
+        // A domain's is as it was written.
+        shown.unwrap_or_else(|| if pretty { text.to_string() } else { format!("({text})") })
+    };
     if let (Some(f), Some(table)) = (c.foreign, table) {
         return foreign(sight, table, f);
     }
@@ -419,8 +467,7 @@ fn constraint(
     let mut written = match c.kind {
         b'p' => format!("PRIMARY KEY ({})", list()),
         b'u' => format!("UNIQUE ({})", list()),
-        _ if pretty => format!("CHECK ({})", c.check.unwrap_or_default()),
-        _ => format!("CHECK (({}))", c.check.unwrap_or_default()),
+        _ => format!("CHECK ({})", check()),
     };
     if c.kind == b'c' && c.no_inherit {
         written += " NO INHERIT";

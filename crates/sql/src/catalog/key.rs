@@ -124,7 +124,7 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
 }
 
 /// The columns that a condition names, from 1.
-fn columns_of(t: &Table, condition: &str) -> Vec<i16> {
+pub fn columns_of(t: &Table, condition: &str) -> Vec<i16> {
     use crate::parse::lexer::{TokenKind, Tokens};
     let mut found = Vec::new();
     for token in Tokens::new(condition) {
@@ -170,7 +170,7 @@ pub fn constraints_of_domain<'a>(sight: &Sight<'_>, ty: TypeId) -> Vec<Constrain
 pub fn with_constraint<T>(
     sight: &Sight<'_>,
     oid: u32,
-    f: impl FnOnce(Option<&Table>, &Constraint<'_>) -> T,
+    f: impl FnOnce(Option<&Arc<Table>>, &Constraint<'_>) -> T,
 ) -> Option<T> {
     let of_index = sight.relation(oid).as_ref().and_then(Object::index).map(|(t, _)| t.clone());
     let table = of_index.or_else(|| {

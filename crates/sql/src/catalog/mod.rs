@@ -22,6 +22,7 @@
 //! Source: PostgreSQL 15's documentation, chapters 37 and 53, its catalogue and its answers.
 
 mod cluster;
+mod depend;
 mod describe;
 mod fixed;
 mod key;

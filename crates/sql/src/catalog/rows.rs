@@ -3,7 +3,7 @@
 
 use super::relation::by_key;
 use super::sight::Sight;
-use super::{cluster, fixed, key, routine, sequence, table, user};
+use super::{cluster, depend, fixed, key, routine, sequence, table, user};
 use ondol_types::catalog::{name, oid, quoted_char, real};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 
@@ -41,11 +41,13 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_constraint", &["conrelid", "contypid"], key::constraints),
     ("pg_cursors", &[], cluster::cursors),
     ("pg_database", &[], cluster::databases),
-    ("pg_depend", &[], sequence::dependencies),
+    ("pg_depend", &[], depend::dependencies),
+    ("pg_description", &[], depend::descriptions),
     ("pg_enum", &[], user::labels),
     ("pg_index", &["indrelid", "indexrelid"], key::indexes),
     ("pg_namespace", &[], cluster::namespaces),
     ("pg_proc", &[], routine::functions),
+    ("pg_rewrite", &[], depend::rules),
     ("pg_roles", &[], cluster::roles),
     ("pg_sequence", &["seqrelid"], sequence::sequences),
     ("pg_sequences", &[], sequence::shown),

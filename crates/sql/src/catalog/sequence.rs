@@ -1,13 +1,10 @@
-//! Sequences: pg_sequence, pg_sequences, and in pg_depend the columns that they go with.
+//! Sequences: pg_sequence, pg_sequences.
 
 use super::name::named;
-use super::rows::{Char, Each, Name, Oid, Wanted, row};
+use super::rows::{Each, Name, Oid, Wanted, row};
 use super::sight::{Object, Sight, oid_of, schema_oid};
 use ondol_engine::Sequence;
 use ondol_types::{SqlResult, TypeId};
-
-/// The number of pg_class.
-const PG_CLASS: u32 = 1259;
 
 pub fn sequences(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     match wanted.number("seqrelid") {
@@ -51,25 +48,4 @@ pub fn shown(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()>
             is_called.then_some(last),
         ])
     })
-}
-
-/// A sequence goes with the column that owns it (a), or whose identity it is (i).
-pub fn dependencies(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
-    for t in sight.tables() {
-        for (n, c) in t.def.columns.iter().enumerate() {
-            for id in c.sequences() {
-                let kind = if c.identity() == Some(id) { b'i' } else { b'a' };
-                each(&row![
-                    Oid(PG_CLASS),
-                    Oid(oid_of(id)),
-                    0,
-                    Oid(PG_CLASS),
-                    Oid(oid_of(t.def.id)),
-                    n as i32 + 1,
-                    Char(kind),
-                ])?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::fixed;
 use super::name::named;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
-use super::sight::{OWNER, Object, Sight};
+use super::sight::{OWNER, Object, Sight, schema_oid};
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::{ColumnDef, Generated, IndexKind, Table};
 use ondol_types::catalog::node_tree;
@@ -64,7 +64,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
     let c = match object {
         Object::Table(t) => Class {
             method: HEAP,
-            kind: b'r',
+            kind: if t.def.is_material() { b'm' } else { b'r' },
             pages: pages(bytes(t)),
             tuples: t.estimate_rows() as f32,
             has_index: !t.def.indexes.is_empty(),
@@ -117,8 +117,18 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
         },
     };
     let oid = Sight::oid(object);
+    let is_populated = !matches!(object, Object::Table(t) if t.def.is_unpopulated());
     let has_file = c.kind != b'v';
-    let is_temporary = matches!(object, Object::Table(t) | Object::Index(t, _) if t.def.schema == TEMPORARY);
+    let is_unlogged = match object {
+        Object::Table(t) | Object::Index(t, _) => t.def.nature.unlogged,
+        Object::Sequence(s) => s.def.is_unlogged(),
+        _ => false,
+    };
+    let persistence = match object.schema() == schema_oid(TEMPORARY) {
+        true => b't',
+        false if is_unlogged => b'u',
+        false => b'p',
+    };
     each(&row![
         Oid(oid),
         Name(object.name()),
@@ -135,25 +145,36 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
         Oid(0),
         c.has_index,
         false,
-        Char(if is_temporary { b't' } else { b'p' }),
+        Char(persistence),
         Char(c.kind),
         small(c.attributes),
         small(c.checks),
-        c.kind == b'v',
+        matches!(c.kind, b'v' | b'm'),
         false,
         false,
         false,
         false,
-        true,
+        is_populated,
         Char(c.identity),
         false,
         Oid(0),
         xid(0),
         xid(0),
         Null,
-        Null,
+        options_of(object)?,
         Null,
     ])
+}
+
+/// What WITH said of a view.
+fn options_of(object: &Object) -> SqlResult<Value> {
+    match object {
+        Object::View(v) if !v.options.is_empty() => {
+            let all = v.options.iter().map(|(name, value)| Value::Text(format!("{name}={value}")));
+            ondol_types::array::of_values(TypeId::TEXT, &all.collect::<Vec<_>>())
+        }
+        _ => Ok(Value::Null),
+    }
 }
 
 /// A number of a transaction.

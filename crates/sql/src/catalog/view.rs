@@ -110,6 +110,15 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
                 .to_string(),
         ),
         (
+            "pg_matviews",
+            "",
+            "SELECT n.nspname, c.relname, pg_catalog.pg_get_userbyid(c.relowner), NULL, c.relhasindex,
+                c.relispopulated, pg_catalog.pg_get_viewdef(c.oid)
+             FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.relkind = 'm'"
+                .into(),
+        ),
+        (
             "pg_indexes",
             "",
             "SELECT n.nspname, c.relname, i.relname, NULL, pg_catalog.pg_get_indexdef(i.oid)

@@ -414,7 +414,19 @@ impl<'q> Scribe<'q> {
     fn named(&mut self, name: &str, args: &'q [Expr]) {
         self.put(name);
         self.put("(");
-        self.list(args, true);
+        match args {
+            // What names a sequence is one for PostgreSQL.
+            [Expr { kind: ExprKind::Const(Value::Text(s)), .. }, rest @ ..]
+                if !self.is_stored() && ["nextval", "currval", "setval"].contains(&name) =>
+            {
+                self.put(&format!("'{}'::regclass", s.replace('\'', "''")));
+                for e in rest {
+                    self.put(", ");
+                    self.list([e], true)
+                }
+            }
+            all => self.list(all, true),
+        }
         self.put(")")
     }
 

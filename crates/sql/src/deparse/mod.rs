@@ -24,11 +24,13 @@ mod expr;
 mod name;
 mod query;
 
+pub use crate::bind::check::TableText;
 use crate::bind::written::{Notes, Verbatim};
-use crate::bound::Query;
-use ondol_engine::{Catalog, Path, ViewDef};
+use crate::bound::{Query, Rel, RelEntry};
+use ondol_engine::{Catalog, Path, Table, ViewDef};
 use ondol_types::SqlResult;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How a text is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,26 @@ pub fn view(view: &ViewDef, catalog: &Catalog, path: &Path, pretty: bool) -> Sql
     w.path = path;
     w.query(&verbatim.query, Some(&names), true);
     w.put(";");
+    Ok(w.out)
+}
+
+/// A check of a table, or what a column's values come from, as PostgreSQL shows it, to be read by the path.
+pub fn of_table(
+    table: &Arc<Table>,
+    what: TableText<'_>,
+    catalog: &Catalog,
+    path: &Path,
+    pretty: bool,
+) -> SqlResult<String> {
+    let (e, notes) = crate::bind::check::text_as_written(catalog, &table.def, what)?;
+    let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+    let rel = RelEntry { rel: Rel::Table(table.clone()), alias: table.def.name.clone(), columns };
+    let query = Query { rels: vec![rel], ..Query::default() };
+    let mut w = Scribe::new(&notes, catalog, Style::Shown { pretty });
+    w.path = path;
+    w.bare = true;
+    w.scopes.push(Scope { query: Some(&query), names: vec![String::new()] });
+    w.expr(&e, false);
     Ok(w.out)
 }
 

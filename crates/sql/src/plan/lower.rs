@@ -330,7 +330,8 @@ impl<'b> Lower<'b, '_> {
                 .collect();
             tree = Logical::Lock { input: Box::new(tree), locks, recheck: conditions };
         }
-        if q.limit.is_some() || q.offset.is_some() {
+        // A limit that is none keeps conditions above it as well.
+        if q.limit.is_some() || q.offset.is_some() || q.barrier {
             let (limit, offset) = (self.optional(&q.limit)?, self.optional(&q.offset)?);
             tree = Logical::Limit { input: Box::new(tree), limit, offset, ties };
         }

@@ -46,7 +46,8 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
             let (columns, checks) = (columns.clone(), checks.clone());
             let (schema, bare) = (name.schema, name.name.clone());
             let (indexes, foreign) = (Vec::new(), Vec::new());
-            let def = TableDef { id, schema, name: bare, columns, indexes, checks, foreign };
+            let nature = Default::default();
+            let def = TableDef { id, schema, name: bare, columns, indexes, checks, foreign, nature };
             catalog.relations.insert(name.clone(), Relation::Table(table::test_table(def)));
             for i in constraints {
                 change(catalog, name, index_def(id, i));
