@@ -11,6 +11,9 @@ use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
 use std::sync::Arc;
 
+/// What the names of hidden columns begin with, which no user's name can hold; the expression follows.
+pub const HIDDEN: char = '\0';
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDef {
     pub name: String,
@@ -59,6 +62,16 @@ impl ColumnDef {
             _ => None,
         }
     }
+    /// Whether it is an index's, which no statement sees: an expression of its key, or its predicate. A hidden
+    /// column's name begins with [`HIDDEN`]; it stands behind all columns that are seen. One that is computed
+    /// by nothing any more is no index's: its values mean nothing, and it goes when rows are next copied.
+    pub fn is_hidden(&self) -> bool {
+        self.name.starts_with(HIDDEN)
+    }
+    /// Its name, or the expression that it is.
+    pub fn label(&self) -> &str {
+        self.name.trim_start_matches(HIDDEN)
+    }
     /// The numbers of the sequences that go with it.
     pub fn sequences(&self) -> impl Iterator<Item = u32> {
         self.identity().into_iter().chain(self.owns.iter().copied())
@@ -94,6 +107,40 @@ pub struct IndexDef {
     /// Made by a PRIMARY KEY or UNIQUE constraint, so not to be dropped alone.
     pub constraint: bool,
     pub columns: Vec<IndexColumn>,
+    pub options: IndexOptions,
+}
+
+/// What few indexes have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexOptions {
+    /// It is a partial index. Its first column is hidden: true where the predicate is true, else NULL. What is
+    /// NULL there is in nobody's way, and no query looks for it.
+    pub partial: bool,
+    /// INCLUDE: columns that are no part of the key, by their places in the table. They are only told of:
+    /// whoever has found a row in memory has all of its columns.
+    pub include: Vec<usize>,
+    /// Two keys are equal where they are NULL, too.
+    pub nulls_not_distinct: bool,
+    /// It is an exclusion constraint's, whose operators are all equality.
+    pub exclusion: bool,
+}
+
+impl IndexDef {
+    /// The columns that its key was declared with.
+    pub fn keys(&self) -> &[IndexColumn] {
+        self.columns.get(usize::from(self.options.partial)..).unwrap_or_default()
+    }
+    /// The column that says which rows are in it.
+    pub fn predicate(&self) -> Option<usize> {
+        self.columns.first().filter(|_| self.options.partial).map(|c| c.column)
+    }
+    /// All columns of the table that it is about, hidden ones too.
+    pub fn all_columns(&self) -> impl Iterator<Item = usize> {
+        self.columns.iter().map(|c| c.column).chain(self.options.include.iter().copied())
+    }
+    fn each_column_mut(&mut self, f: &mut dyn FnMut(&mut usize)) {
+        self.columns.iter_mut().map(|c| &mut c.column).chain(&mut self.options.include).for_each(f)
+    }
 }
 
 /// A CHECK constraint of a table.
@@ -207,6 +254,38 @@ impl TableDef {
     }
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
+    }
+    /// The columns that statements see.
+    pub fn shown(&self) -> &[ColumnDef] {
+        let seen = self.columns.iter().position(ColumnDef::is_hidden).unwrap_or(self.columns.len());
+        &self.columns[..seen]
+    }
+    /// Puts a column in, before those from this place on.
+    pub fn insert_column(&mut self, place: usize, column: ColumnDef) {
+        self.columns.insert(place, column);
+        self.renumber(&|c| if c >= place { c + 1 } else { c })
+    }
+    /// Takes a column out that no index and no foreign key is about.
+    pub fn remove_column(&mut self, place: usize) -> ColumnDef {
+        self.renumber(&|c| if c > place { c - 1 } else { c });
+        self.columns.remove(place)
+    }
+    fn renumber(&mut self, place: &dyn Fn(usize) -> usize) {
+        self.indexes.iter_mut().for_each(|i| i.each_column_mut(&mut |c| *c = place(*c)));
+        let named = self.foreign.iter_mut().flat_map(|f| f.columns.iter_mut().chain(&mut f.set));
+        named.for_each(|c| *c = place(*c))
+    }
+    /// Whether an index is about the column.
+    pub fn is_indexed(&self, column: usize) -> bool {
+        self.indexes.iter().any(|i| i.all_columns().any(|c| c == column))
+    }
+    /// Hidden columns that no index has any more are computed no longer.
+    pub fn quiet_hidden(&mut self) {
+        for n in 0..self.columns.len() {
+            if self.columns[n].is_hidden() && !self.is_indexed(n) {
+                self.columns[n].generated = None
+            }
+        }
     }
     /// The numbers of the sequences that go with its columns.
     pub fn sequences(&self) -> impl Iterator<Item = u32> {

@@ -1,7 +1,7 @@
 //! Data definition, transactional: visible to others when the transaction commits (connection/N2).
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Nature, Relation,
-    TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, IndexOptions, Meanings,
+    Nature, Relation, TableDef,
 };
 use crate::connection::{Connection, STALE};
 use crate::database::find;
@@ -411,8 +411,20 @@ impl Connection {
         constraint: bool,
         progress: &dyn Fn(u64, u64),
     ) -> SqlResult<()> {
-        let table = &table.into();
+        let (id, name, options) = (0, name.to_string(), IndexOptions::default());
+        let def = IndexDef { id, name, kind, unique, primary, constraint, columns, options };
+        self.build_index(table, &def, progress)
+    }
+    /// The same by a definition, whose number is given here.
+    pub fn build_index(
+        &mut self,
+        table: impl Into<Name>,
+        wanted: &IndexDef,
+        progress: &dyn Fn(u64, u64),
+    ) -> SqlResult<()> {
+        let (table, name, primary) = (&table.into(), &*wanted.name, wanted.primary);
         let index_name = &Name::new(table.schema, name);
+        let def = wanted.clone();
         let wanted = |c: &Catalog| claims::create_index(c, table, name);
         self.defining(wanted, |me, c| {
             free_name(c, index_name)?;
@@ -426,27 +438,19 @@ impl Connection {
             let is_volatile = table.schema == TEMPORARY || old.def.nature.unlogged;
             let online = !primary && !me.in_transaction() && !is_volatile;
             if !online {
-                let what = if constraint { "ALTER TABLE" } else { "CREATE INDEX" };
+                let what = if def.constraint { "ALTER TABLE" } else { "CREATE INDEX" };
                 me.mark_table(&old, what)?
             }
             let mut old = match primary {
                 true => {
-                    let columns: Vec<usize> = columns.iter().map(|c| c.column).collect();
+                    let columns: Vec<usize> = def.columns.iter().map(|c| c.column).collect();
                     me.forbid_nulls(table, &columns)?;
                     find(&me.catalog(), table)?.clone()
                 }
                 false => old,
             };
             let db = me.db.clone();
-            let def = IndexDef {
-                id: db.next_object_in(table.schema)?,
-                name: name.to_string(),
-                kind,
-                unique,
-                primary,
-                constraint,
-                columns,
-            };
+            let def = IndexDef { id: db.next_object_in(table.schema)?, ..def };
             let rows = old.count_rows();
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
@@ -572,7 +576,14 @@ impl Connection {
                 me.mark_table(&old, "DROP INDEX")?;
                 let gone = def.indexes.remove(at);
                 let db = me.db.clone();
-                d::remove_index(&mut me.session, &db.dictionary, gone.id)?;
+                def.quiet_hidden();
+                match def.columns == old.def.columns {
+                    true => d::remove_index(&mut me.session, &db.dictionary, gone.id)?,
+                    false => {
+                        d::remove_table(&mut me.session, &db.dictionary, def.id)?;
+                        d::add_table(&mut me.session, &db.dictionary, &def, old.heaps)?
+                    }
+                }
                 me.drop_comments(c, [gone.id])?;
                 let indexes = old.indexes.iter().filter(|i| i.def.id != gone.id).cloned().collect();
                 let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));

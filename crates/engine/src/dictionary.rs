@@ -29,9 +29,13 @@
 //!   listed as a table, and its query beside. An unlogged table's heaps, and an unlogged sequence's counter,
 //!   have the number of a temporary object, which says no more than that: another is given when it is read
 //!   (temporary/E8).
+//! - **D13** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT or is an
+//!   exclusion constraint's) and the first hidden column write format 9: who does not know them would show
+//!   the column, or refuse a row that the index does not. A hidden column is listed as others are, as one
+//!   that is computed; an index's options in a table of their own. A folder written before has none.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
-    KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
+    IndexOptions, KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
@@ -76,6 +80,8 @@ const WITH_VIEWS: i32 = 8;
 const WITH_MATERIAL: i32 = 11;
 /// The format of one that has unlogged tables or sequences (D12).
 const WITH_UNLOGGED: i32 = 11;
+/// The format of one that has indexes with options, or hidden columns (D13).
+const WITH_OPTIONS: i32 = 9;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -96,13 +102,15 @@ pub struct Dictionary {
     pub views: Arc<Table>,
     pub comments: Arc<Table>,
     pub materials: Arc<Table>,
+    pub options: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
 fn number_index(table: u32, column: usize) -> IndexDef {
     let columns = vec![IndexColumn { column, desc: false, nulls_first: false }];
     let (name, kind) = (String::new(), IndexKind::Btree);
-    IndexDef { id: table, name, kind, unique: false, primary: false, constraint: false, columns }
+    let options = IndexOptions::default();
+    IndexDef { id: table, name, kind, unique: false, primary: false, constraint: false, columns, options }
 }
 
 const T: Type = Type::TEXT;
@@ -239,6 +247,7 @@ impl Dictionary {
                 ],
             ),
             comments: make(16, "comments", &[("id", I), ("kind", T), ("part", T), ("text", T)]),
+            options: make(18, "index_options", &[("index_id", I), ("kind", T), ("columns", T)]),
             views: make(15, "views", &[("id", I), ("name", T), ("query", T), ("check", T)]),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
         };
@@ -251,6 +260,7 @@ impl Dictionary {
         all.extend([&self.sequences, &self.owned]);
         all.push(&self.foreign);
         all.extend([&self.views, &self.comments, &self.materials]);
+        all.push(&self.options);
         all
     }
 }
@@ -299,6 +309,25 @@ fn remove(session: &mut Session, table: &Table, column: usize, number: u32) -> S
     done
 }
 fn remove_newest(session: &mut Session, table: &Table, column: usize, number: i32) -> SqlResult<()> {
+    let mut bytes = vec![0; table.layout.row_size];
+    let found = with_number(session, table, column, number)?;
+    for oid in found {
+        session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;
+        if !session.read_newest(oid, &mut bytes) {
+            continue;
+        }
+        let mut strings = vec![];
+        row::strings_of(&table.layout, &bytes, |o, n| strings.push((o, n)));
+        session.delete(&table.store, oid, &bytes).map_err(crate::error::kernel)?;
+        for (o, n) in strings {
+            session.drop_string(&table.store, o, n).map_err(crate::error::kernel)?
+        }
+    }
+    Ok(())
+}
+
+/// The rows that have the number in that column, as they are now.
+fn with_number(session: &Session, table: &Table, column: usize, number: i32) -> SqlResult<Vec<Oid>> {
     let index = table.indexes.iter().find(|i| i.def.columns[0].column == column);
     let Some((index, tree)) = index.and_then(|i| Some((i, i.index.as_btree()?))) else {
         return Err(damaged(&format!("table {} has no index of numbers", table.def.name)));
@@ -318,19 +347,7 @@ fn remove_newest(session: &mut Session, table: &Table, column: usize, number: i3
         };
         session.read_newest(*oid, &mut bytes) && int(&is(&bytes)) == number
     });
-    for oid in found {
-        session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;
-        if !session.read_newest(oid, &mut bytes) {
-            continue;
-        }
-        let mut strings = vec![];
-        row::strings_of(&table.layout, &bytes, |o, n| strings.push((o, n)));
-        session.delete(&table.store, oid, &bytes).map_err(crate::error::kernel)?;
-        for (o, n) in strings {
-            session.drop_string(&table.store, o, n).map_err(crate::error::kernel)?
-        }
-    }
-    Ok(())
+    Ok(found)
 }
 
 fn int(v: &Value) -> i32 {
@@ -450,6 +467,20 @@ pub fn load(
             },
         ));
     }
+    let mut options: BTreeMap<i32, IndexOptions> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.options) {
+        let of = options.entry(int(&r[0])).or_default();
+        match string(&r[1]).as_str() {
+            "partial" => of.partial = true,
+            "include" => {
+                let columns = parse_numbers(&string(&r[2]));
+                of.include = columns.ok_or_else(|| damaged("an index's included columns"))?
+            }
+            "nulls not distinct" => of.nulls_not_distinct = true,
+            "exclusion" => of.exclusion = true,
+            other => return Err(damaged(&format!("an index with the option {other:?}"))),
+        }
+    }
     let mut indexes: BTreeMap<i32, Vec<IndexDef>> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.indexes) {
         indexes.entry(int(&r[1])).or_default().push(IndexDef {
@@ -460,6 +491,7 @@ pub fn load(
             primary: flag(&r[5]),
             constraint: flag(&r[6]),
             columns: parse_columns(&string(&r[7])).ok_or_else(|| damaged("an index's columns"))?,
+            options: options.remove(&int(&r[0])).unwrap_or_default(),
         });
     }
     let mut checks: BTreeMap<i32, Vec<CheckDef>> = BTreeMap::new();
@@ -551,7 +583,7 @@ pub fn load(
             foreign,
             nature,
         };
-        if defs.iter().any(|d| d.columns.iter().any(|c| c.column >= def.columns.len())) {
+        if defs.iter().any(|d| d.all_columns().any(|c| c >= def.columns.len())) {
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
         }
         let layout = Table::layout_of(&def);
@@ -834,6 +866,9 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
     add_place(session, d, def.id, def.schema, USUAL_PATH)?;
     for (i, c) in def.columns.iter().enumerate() {
         add_column(session, d, def.id, i, c)?;
+        if c.is_hidden() {
+            raise_format(session, d, WITH_OPTIONS)?
+        }
         if c.is_packed() {
             raise_format(session, d, WITH_PACKED)?;
             add(session, &d.packed, &[id.clone(), Value::Int4(i as i32)])?
@@ -976,7 +1011,19 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.owned, 0, id)?;
     remove(session, &d.foreign, 0, id)?;
     remove(session, &d.materials, 0, id)?;
+    indexes_of(session, d, id)?.into_iter().try_for_each(|i| remove(session, &d.options, 0, i))?;
     remove(session, &d.indexes, 1, id)
+}
+
+/// The numbers of a table's indexes, as they are now.
+fn indexes_of(session: &Session, d: &Dictionary, id: u32) -> SqlResult<Vec<u32>> {
+    let table = &d.indexes;
+    let mut bytes = vec![0; table.layout.row_size];
+    let mut number = |oid| {
+        session.read_newest(oid, &mut bytes);
+        int(&row::column(&table.layout, &bytes, 0, &Newest(session), &mut vec![]).to_owned()) as u32
+    };
+    Ok(with_number(session, table, 1, id as i32)?.into_iter().map(&mut number).collect())
 }
 
 pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef) -> SqlResult<()> {
@@ -1003,13 +1050,27 @@ pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef
             Value::Bool(i.constraint),
             Value::Text(columns.join(" ")),
         ],
-    )
+    )?;
+    let IndexOptions { partial, include, nulls_not_distinct, exclusion } = &i.options;
+    for (is, kind, columns) in [
+        (*partial, "partial", Value::Null),
+        (!include.is_empty(), "include", write_numbers(include)),
+        (*nulls_not_distinct, "nulls not distinct", Value::Null),
+        (*exclusion, "exclusion", Value::Null),
+    ] {
+        if is {
+            raise_format(session, d, WITH_OPTIONS)?;
+            add(session, &d.options, &[Value::Int4(i.id as i32), Value::Text(kind.into()), columns])?
+        }
+    }
+    Ok(())
 }
 
 pub fn remove_index(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
     if temporary::is_temporary(id) {
         return Ok(());
     }
+    remove(session, &d.options, 0, id)?;
     remove(session, &d.indexes, 0, id)
 }
 

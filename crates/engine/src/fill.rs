@@ -553,9 +553,9 @@ pub(crate) fn duplicate(
 ) -> SqlError {
     let def = &index.def;
     let (mut names, mut values) = (vec![], vec![]);
-    for c in &def.columns {
+    for c in def.keys() {
         let column = &table.def.columns[c.column];
-        names.push(column.name.as_str());
+        names.push(column.label());
         let mut scratch = vec![];
         let strings = Committed(&kernel.space, guard);
         let v = crate::row::column(&table.layout, row, c.column, &strings, &mut scratch);
@@ -563,8 +563,14 @@ pub(crate) fn duplicate(
         ondol_types::text::output(v, column.ty, &mut text);
         values.push(text)
     }
+    let (names, values) = (names.join(", "), values.join(", "));
+    if def.options.exclusion {
+        let message = format!("could not create exclusion constraint \"{}\"", def.name);
+        return SqlError::new(sqlstate::EXCLUSION_VIOLATION, message)
+            .detail(format!("Key ({names})=({values}) conflicts with key ({names})=({values})."));
+    }
     SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", def.name))
-        .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), values.join(", ")))
+        .detail(format!("Key ({names})=({values}) is duplicated."))
 }
 
 /// An entry to be taken out when no version has its key any more.

@@ -39,8 +39,8 @@ pub mod temporary;
 pub mod view;
 
 pub use catalog::{
-    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
-    KeyAction, Meanings, Reference, Relation, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
+    IndexKind, IndexOptions, KeyAction, Meanings, Reference, Relation, Returns, TableDef,
 };
 pub use catalog::{Material, Nature};
 pub use charge::Charge;

@@ -22,6 +22,9 @@ pub struct KeySpec {
     pub parts: Vec<(usize, TypeId, bool, bool, bool)>,
     /// The key's width when every part has a fixed one.
     pub width: Option<usize>,
+    /// How many of the parts, from the first on, make the key no other's by being NULL: all, but where NULLs
+    /// are not distinct.
+    pub distinct: usize,
 }
 
 impl KeySpec {
@@ -35,7 +38,11 @@ impl KeySpec {
             })
             .collect();
         let width = parts.iter().map(|p| ondol_types::key::width(p.1, p.4)).sum();
-        KeySpec { parts, width }
+        let distinct = match index.options.nulls_not_distinct {
+            true => usize::from(index.options.partial),
+            false => parts.len(),
+        };
+        KeySpec { parts, width, distinct }
     }
     /// Appends the normalised key of the first `values.len()` parts.
     pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) {
@@ -171,13 +178,15 @@ impl KeyOf for RowKey {
                 out.truncate(end);
                 return false;
             }
-            integers.iter().for_each(|i| nulls |= i.key(row, out));
+            for (n, i) in integers.iter().enumerate() {
+                nulls |= i.key(row, out) && n < self.spec.distinct
+            }
             return nulls;
         }
-        for p in &self.spec.parts {
+        for (n, p) in self.spec.parts.iter().enumerate() {
             let mut scratch = vec![];
             let v = row::column(&self.layout, row, p.0, strings, &mut scratch);
-            nulls |= v.is_null();
+            nulls |= v.is_null() && n < self.spec.distinct;
             ondol_types::key::encode(v, p.1, p.2, p.3, p.4, out)
         }
         nulls
@@ -433,7 +442,8 @@ mod tests {
             let layout = Arc::new(Layout::new(&columns));
             let parts: Vec<_> =
                 types.iter().enumerate().map(|(i, t)| (i, *t, desc, nulls_first, not_null)).collect();
-            let key = RowKey::new(layout.clone(), KeySpec { parts, width: Option::None });
+            let key =
+                RowKey::new(layout.clone(), KeySpec { distinct: parts.len(), parts, width: Option::None });
             assert!(key.integers.is_some());
             for n in [0, 1, -1, 77, i64::MIN, i64::MAX, 0x0102_0304_0506_0708] {
                 for null in [7, 0, 3] {

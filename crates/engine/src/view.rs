@@ -221,7 +221,7 @@ pub fn in_names(text: &str, catalog: &Catalog) -> SqlResult<String> {
     let is_named = |id: u32| slots_have(&names, id);
     let mut relations: BTreeMap<u32, (String, Vec<String>)> = BTreeMap::new();
     for t in catalog.tables().filter(|t| is_named(t.def.id)) {
-        let columns = t.def.columns.iter().map(|c| quote(&c.name)).collect();
+        let columns = t.def.shown().iter().map(|c| quote(&c.name)).collect();
         relations.insert(t.def.id, (whole(t.def.schema, &t.def.name), columns));
     }
     for v in catalog.views.values().filter(|v| is_named(v.id)) {

@@ -13,8 +13,8 @@ use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
-    Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexKind, KeyAction,
-    LockStrength, Name, Nature, OnCommit, Table, TableDef, ViewDef, Wait,
+    Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexDef, IndexKind,
+    IndexOptions, KeyAction, LockStrength, Name, Nature, OnCommit, Table, TableDef, ViewDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -604,6 +604,8 @@ pub enum Statement {
     CreateIndex {
         table: Name,
         index: NewIndex,
+        /// What becomes of the table before: it gets hidden columns.
+        alter: Option<Box<AlterTable>>,
         if_not_exists: bool,
         /// Not in a transaction block; outside one it changes nothing.
         concurrently: bool,
@@ -774,6 +776,25 @@ pub struct AlterTable {
     pub tag: &'static str,
 }
 
+impl AlterTable {
+    /// Nothing yet.
+    pub fn new(table: Name, tag: &'static str) -> AlterTable {
+        AlterTable {
+            table,
+            def: None,
+            columns: Vec::new(),
+            keys: Vec::new(),
+            validate: Vec::new(),
+            sequences: Vec::new(),
+            changed_sequences: Vec::new(),
+            foreign: Vec::new(),
+            gone: Vec::new(),
+            dropped: Vec::new(),
+            tag,
+        }
+    }
+}
+
 /// Indexes of a table that go with something which is dropped.
 #[derive(Clone, Debug)]
 pub struct GoneKey {
@@ -885,6 +906,16 @@ pub struct NewIndex {
     pub primary: bool,
     pub constraint: bool,
     pub columns: Vec<IndexColumn>,
+    pub options: IndexOptions,
+}
+
+impl NewIndex {
+    /// Its definition, under this name and without a number.
+    pub fn definition(&self, name: &str) -> IndexDef {
+        let NewIndex { kind, unique, primary, constraint, .. } = *self;
+        let (columns, options) = (self.columns.clone(), self.options.clone());
+        IndexDef { id: 0, name: name.to_string(), kind, unique, primary, constraint, columns, options }
+    }
 }
 
 /// A statement with all that is known of it before it runs.

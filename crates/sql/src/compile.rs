@@ -3,9 +3,11 @@ use crate::bound::Bound;
 use crate::code::Program;
 use crate::code::generate::{FindFunction, generate};
 use crate::plan::explain::{Options, shown};
+use crate::plan::logical::Hidden;
 use crate::plan::rewrite::{self, Rewrite};
 use crate::plan::ways::Ways;
 use crate::plan::{lower, operators};
+use ondol_engine::Catalog;
 use ondol_types::SqlResult;
 use ondol_types::limits::Limits;
 use std::sync::Arc;
@@ -20,12 +22,25 @@ pub fn compile(
     ways: Ways,
     explain: Option<Options>,
 ) -> SqlResult<Program> {
-    compile_by(rewrite::ALL, bound, find_function, limits, ways, explain)
+    compile_by(rewrite::ALL, Vec::new(), bound, find_function, limits, ways, explain)
+}
+
+/// The same by a dictionary: queries are answered by indexes on expressions, and by partial ones.
+pub fn compile_in(
+    catalog: &Catalog,
+    bound: &Bound,
+    find_function: FindFunction<'_>,
+    limits: Limits<'_>,
+    ways: Ways,
+    explain: Option<Options>,
+) -> SqlResult<Program> {
+    compile_by(rewrite::ALL, lower::hidden(bound, catalog), bound, find_function, limits, ways, explain)
 }
 
 /// The same with some rewrites only.
 pub fn compile_by(
     rewrites: &[(&str, Rewrite)],
+    hidden: Vec<Hidden>,
     bound: &Bound,
     find_function: FindFunction<'_>,
     limits: Limits<'_>,
@@ -33,6 +48,7 @@ pub fn compile_by(
     explain: Option<Options>,
 ) -> SqlResult<Program> {
     let mut logical = lower::lower(bound, limits)?;
+    logical.hidden = hidden;
     for (_, rewrite) in rewrites {
         rewrite(&mut logical);
     }

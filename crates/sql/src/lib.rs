@@ -14,6 +14,7 @@ pub mod compile;
 pub mod copy;
 pub mod deparse;
 pub mod foreign;
+mod imply;
 pub mod interpret;
 pub mod level;
 pub mod parse;

@@ -71,6 +71,7 @@ pub mod sqlstate {
     pub const BAD_COPY_FILE_FORMAT: &str = "22P04";
     pub const NOT_NULL_VIOLATION: &str = "23502";
     pub const UNIQUE_VIOLATION: &str = "23505";
+    pub const EXCLUSION_VIOLATION: &str = "23P01";
     pub const FOREIGN_KEY_VIOLATION: &str = "23503";
     pub const CHECK_VIOLATION: &str = "23514";
     pub const ACTIVE_SQL_TRANSACTION: &str = "25001";

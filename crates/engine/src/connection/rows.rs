@@ -267,20 +267,27 @@ impl Connection {
             return error::kernel(ondol_kernel::Error::UniqueViolation { index });
         };
         let (mut names, mut values) = (vec![], vec![]);
-        for c in &i.def.columns {
+        for c in i.def.keys() {
             let def = &table.def.columns[c.column];
-            names.push(def.name.clone());
+            names.push(def.label());
             let mut scratch = vec![];
             let v = row::column(&table.layout, bytes, c.column, strings, &mut scratch);
             let mut text = String::new();
             ondol_types::text::output(v, def.ty, &mut text);
             values.push(text)
         }
+        let (names, values) = (names.join(", "), values.join(", "));
+        if i.def.options.exclusion {
+            let message = format!("conflicting key value violates exclusion constraint \"{}\"", i.def.name);
+            return SqlError::new(sqlstate::EXCLUSION_VIOLATION, message).detail(format!(
+                "Key ({names})=({values}) conflicts with existing key ({names})=({values})."
+            ));
+        }
         SqlError::new(
             sqlstate::UNIQUE_VIOLATION,
             format!("duplicate key value violates unique constraint \"{}\"", i.def.name),
         )
-        .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+        .detail(format!("Key ({names})=({values}) already exists."))
     }
 
     #[inline(always)]
@@ -463,7 +470,7 @@ impl ondol_kernel::Strings for Through<'_, '_> {
 
 /// A row's values as PostgreSQL shows them in errors.
 fn describe<'v>(table: &Table, values: impl Iterator<Item = ValueRef<'v>>, out: &mut String) {
-    for (i, v) in values.enumerate() {
+    for (i, v) in values.take(table.def.shown().len()).enumerate() {
         if i > 0 {
             out.push_str(", ")
         }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) fn functions_of(c: &Catalog, table: &Name, def: &TableDef) -> Vec<FunctionDef> {
     let follow = |f: &FunctionDef| match &f.returns {
         Returns::Rows { of: Some(of), set, .. } if of == table => {
-            let columns = def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let columns = def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
             let returns = Returns::Rows { of: Some(def.full_name()), columns, set: *set };
             (returns != f.returns).then(|| FunctionDef { returns, code: Vec::new(), ..f.clone() })
         }

@@ -136,7 +136,7 @@ pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Ve
         claims.extend(d.indexes.iter().filter(differs).map(|i| name(d.index_name(i))))
     }
     // What a function that returns its rows was declared with.
-    let rows = |d: &TableDef| d.columns.iter().map(|c| (c.name.clone(), c.ty)).collect::<Vec<_>>();
+    let rows = |d: &TableDef| d.shown().iter().map(|c| (c.name.clone(), c.ty)).collect::<Vec<_>>();
     if rows(&old.def) != rows(def) {
         claims.push(stay(table, true))
     }
@@ -146,7 +146,7 @@ pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Ve
     types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
     named_in(c, def.columns.iter().filter(is_new).flat_map(texts), &mut claims);
     // Views name its columns by their places.
-    let names = |d: &TableDef| d.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+    let names = |d: &TableDef| d.shown().iter().map(|c| c.name.clone()).collect::<Vec<_>>();
     if !names(def).starts_with(&names(&old.def)) {
         claims.extend(c.views_over(old.def.id).map(|v| name(v.full_name())))
     }

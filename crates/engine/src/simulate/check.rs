@@ -4,7 +4,7 @@ use super::workload::decode;
 use crate::connection::{Access, Connection, Isolation, Scan};
 use crate::name::{PUBLIC, USUAL_PATH};
 use crate::table::Table;
-use crate::{Catalog, ColumnDef, Database, Oid, dictionary};
+use crate::{Catalog, ColumnDef, Database, IndexDef, IndexOptions, Oid, dictionary};
 use ondol_kernel::Strings;
 use ondol_types::sqlstate;
 use std::collections::BTreeMap;
@@ -70,6 +70,11 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     let of = |c: &ColumnDef| usize::from(c.generated.is_some()) + c.owns.len();
     let owned = catalog.tables().flat_map(|t| &t.def.columns).map(of).sum();
     let foreign = catalog.tables().map(|t| t.def.foreign.len()).sum();
+    let given = |i: &IndexDef| {
+        let IndexOptions { partial, include, nulls_not_distinct, exclusion } = &i.options;
+        [*partial, !include.is_empty(), *nulls_not_distinct, *exclusion].into_iter().filter(|o| *o).count()
+    };
+    let options = catalog.tables().flat_map(|t| &t.def.indexes).map(given).sum();
     let users = || catalog.types.values().filter_map(|t| t.user());
     let parts = users().map(|u| u.parts.len()).sum();
     let placed = catalog.tables().filter(|t| t.def.schema != PUBLIC).count()
@@ -92,6 +97,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.sequences, catalog.sequences().count()),
         (&d.owned, owned),
         (&d.foreign, foreign),
+        (&d.options, options),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {

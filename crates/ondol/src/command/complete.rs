@@ -128,7 +128,7 @@ impl Names {
         all.extend(catalog.schemas.keys().cloned());
         all.extend(catalog.relations.keys().map(|n| n.name.clone()));
         for table in catalog.tables() {
-            all.extend(table.def.columns.iter().map(|c| c.name.clone()));
+            all.extend(table.def.shown().iter().map(|c| c.name.clone()));
         }
         for view in catalog.views.values() {
             all.extend(view.columns.iter().map(|c| c.name.clone()));

@@ -378,16 +378,16 @@ fn describe(r: &mut Runner, wanted: &Wanted, more: bool) -> Done {
         return Err(wrong(format!("Did not find any relation named \"{}\".", wanted.shown())));
     };
     let rows: Vec<Vec<String>> = i
-        .columns
+        .keys()
         .iter()
         .map(|c| {
             let column = &table.def.columns[c.column];
-            vec![column.name.clone(), column_type(&catalog, &path, column)]
+            vec![column.label().to_string(), column_type(&catalog, &path, column)]
         })
         .collect();
     let schema = catalog.schema_name(index.schema);
     show(r, Some(&format!("Index \"{schema}.{}\"", index.name)), &["Column", "Type"], &rows, false)?;
-    say(r, &format!("{}, for table \"{schema}.{}\"\n\n", index_text(&table.def, i), table.def.name))
+    say(r, &format!("{}, for table \"{schema}.{}\"\n\n", index_text(&catalog, &table.def, i), table.def.name))
 }
 
 fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table, more: bool) -> Done {
@@ -398,7 +398,7 @@ fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table,
         false => "Table",
     };
     let title = format!("{kind} \"{}.{}\"", catalog.schema_name(def.schema), def.name);
-    show_columns(r, catalog, (&title, def.id), &def.columns, more)?;
+    show_columns(r, catalog, (&title, def.id), def.shown(), more)?;
     let mut text = String::new();
     if let Some(view) = ViewDef::of_material(def).filter(|_| more) {
         text += &format!("View definition:\n{}\n", ondol_sql::deparse::view(&view, catalog, path, true)?)
@@ -408,7 +408,7 @@ fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table,
         let mut indexes: Vec<_> = def.indexes.iter().collect();
         indexes.sort_by_key(|i| (!i.primary, i.name.clone()));
         for i in indexes {
-            text += &format!("    {} {}\n", quote_always(&i.name), index_text(def, i));
+            text += &format!("    {} {}\n", quote_always(&i.name), index_text(catalog, def, i));
         }
     }
     if !def.checks.is_empty() {

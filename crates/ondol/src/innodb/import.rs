@@ -93,6 +93,7 @@ fn keys(table: &InnodbTable) -> (Vec<NewIndex>, Vec<String>) {
             primary,
             constraint: true,
             columns,
+            options: Default::default(),
         })
     };
     if !there.key.is_empty() {
@@ -212,7 +213,7 @@ impl Session {
         self.connection.end_statement()?;
         // P3
         for key in &keys {
-            self.create_index(&name, key, false)?;
+            self.create_index(&name, key, None, false)?;
         }
         Ok(total)
     }

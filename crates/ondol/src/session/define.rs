@@ -73,10 +73,16 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
         Statement::DropSequence { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::change_sequence(c, n)).collect()
         }
-        Statement::CreateIndex { table, index, .. } => match &index.name {
-            Some(name) => claims::create_index(c, table, name),
-            None => claims::change_table(c, table),
-        },
+        Statement::CreateIndex { table, index, alter, .. } => {
+            let mut claims = match &index.name {
+                Some(name) => claims::create_index(c, table, name),
+                None => claims::change_table(c, table),
+            };
+            if let Some(def) = alter.as_ref().and_then(|a| a.def.as_ref()) {
+                claims.extend(claims::redefine_table(c, table, def))
+            }
+            claims
+        }
         Statement::DropIndex { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_index(c, n)).collect()
         }
@@ -312,7 +318,8 @@ impl Session {
         let Some(t) = catalog.table(table).cloned() else {
             return Err(no_table(table));
         };
-        let names: Vec<&str> = index.columns.iter().map(|c| t.def.columns[c.column].name.as_str()).collect();
+        let names = bind::index::names(&t.def, &index.definition(""));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if index.primary && t.def.indexes.iter().any(|i| i.primary) {
             return Err(SqlError::new(
                 sqlstate::INVALID_TABLE_DEFINITION,
@@ -334,21 +341,14 @@ impl Session {
             let message = format!("relation \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
         }
-        self.connection.create_index(
-            table,
-            &name,
-            index.kind,
-            index.unique,
-            index.columns.clone(),
-            index.primary,
-            index.constraint,
-        )
+        self.connection.build_index(table, &index.definition(&name), &|_, _| {})
     }
 
     pub(crate) fn create_index(
         &mut self,
         table: &Name,
         index: &NewIndex,
+        alter: Option<&AlterTable>,
         if_not_exists: bool,
     ) -> SqlResult<()> {
         let catalog = self.connection.catalog();
@@ -357,6 +357,9 @@ impl Session {
             let message = format!("relation \"{n}\" already exists, skipping");
             self.notice(sqlstate::DUPLICATE_TABLE, message);
             return Ok(());
+        }
+        if let Some(alter) = alter {
+            self.alter_columns(alter)?
         }
         self.add_index(table, index)
     }
@@ -457,8 +460,10 @@ impl Session {
             let name = (0..).map(|n| format!("new{n}")).find(free).unwrap_or_default();
             set.push(format!("{} = ({text})", quote(&name)));
             let (default, generated, owns) = (None, None, Vec::new());
-            wide.columns.push(ColumnDef { name, not_null: false, default, generated, owns, ..now.clone() });
-            origins.push(Origin::Value(Value::Null))
+            let column = ColumnDef { name, not_null: false, default, generated, owns, ..now.clone() };
+            let place = wide.shown().len();
+            wide.insert_column(place, column);
+            origins.insert(place, Origin::Value(Value::Null))
         }
         self.connection.redefine_table(&a.table, &wide, &origins)?;
         let table = self.connection.catalog().qualified(&a.table);
@@ -495,15 +500,20 @@ impl Session {
         let mut origins = Vec::with_capacity(a.columns.len());
         let count = |c: &&AlteredColumn| matches!(c, AlteredColumn::Computed(_));
         // See `compute_columns`.
-        let mut computed = was.def.columns.len() - a.columns.iter().filter(count).count();
+        let all = a.columns.iter().filter(count).count();
+        let mut computed = was.def.shown().len() - all;
+        // Those that are hidden stand behind these now.
+        let first = computed;
+        let place = |n: &usize| if *n < first { *n } else { *n + all };
         for (column, now) in a.columns.iter().zip(&def.columns) {
             origins.push(match column {
-                AlteredColumn::Kept(n) => Origin::Column(*n),
+                AlteredColumn::Kept(n) => Origin::Column(place(n)),
                 AlteredColumn::Computed(_) => {
                     computed += 1;
                     Origin::Column(computed - 1)
                 }
                 AlteredColumn::Cast(n) => {
+                    let n = &place(n);
                     let (from, to) = (was.def.columns[*n].ty.id, now.ty);
                     let same = from == to.id && to.typmod == -1;
                     let same_form = matches!(from, TypeId::TEXT | TypeId::VARCHAR)
@@ -678,6 +688,32 @@ impl Session {
         Ok(())
     }
 
+    /// Indexes that call a function: with CASCADE they go with it.
+    fn drop_indexes_calling(&mut self, id: u32, function: &str, cascade: bool) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let calling = bind::index::calling(&catalog, id);
+        let shown: Vec<String> = calling.iter().map(|(n, _)| self.shown(&catalog, n)).collect();
+        if !cascade && !calling.is_empty() {
+            let lines: Vec<String> =
+                shown.iter().map(|i| format!("index {i} depends on {function}")).collect();
+            let message = format!("cannot drop {function} because other objects depend on it");
+            return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .detail(lines.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        if let [one] = &shown[..] {
+            self.notice("00000", format!("drop cascades to index {one}"))
+        } else if !shown.is_empty() {
+            let lines: Vec<String> = shown.iter().map(|i| format!("drop cascades to index {i}")).collect();
+            self.notice_with(format!("drop cascades to {} other objects", shown.len()), lines.join("\n"))
+        }
+        for (name, _) in &calling {
+            self.connection.claim(|c| claims::drop_index(c, name))?;
+            self.connection.drop_index(name)?
+        }
+        Ok(())
+    }
+
     pub(crate) fn create_function(&mut self, function: &FunctionDef, replace: bool) -> SqlResult<()> {
         let catalog = self.connection.catalog();
         let name = &function.name;
@@ -733,6 +769,7 @@ impl Session {
             };
             let shown = self.shown_function(&catalog, f);
             self.drop_all_on(&[Object::Function(*id)], cascade)?;
+            self.drop_indexes_calling(*id, &format!("function {shown}"), cascade)?;
             let before = bind::broken_definitions(&self.connection.catalog());
             self.connection.drop_function(*id)?;
             self.refuse_dependents(&before, &format!("function {shown}"))?

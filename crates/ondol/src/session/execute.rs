@@ -8,7 +8,9 @@ use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
 use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, Nature, STALE, Table};
 use ondol_sql::bind;
-use ondol_sql::bound::{Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
+use ondol_sql::bound::{
+    AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target,
+};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::RowView;
 use ondol_sql::level::IsolationLevel;
@@ -139,8 +141,8 @@ impl Session {
                     s.drop_sequences(names, *if_exists, *cascade)
                 })
             }
-            Statement::CreateIndex { table, index, if_not_exists, concurrently } => {
-                self.make_index(bound, table, index, *if_not_exists, *concurrently, out)
+            Statement::CreateIndex { table, index, alter, if_not_exists, concurrently } => {
+                self.make_index(bound, (table, index, alter.as_deref()), *if_not_exists, *concurrently, out)
             }
             Statement::DropIndex { names, if_exists, cascade } => {
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists, *cascade))
@@ -287,8 +289,7 @@ impl Session {
     fn make_index(
         &mut self,
         bound: &Bound,
-        table: &Name,
-        index: &NewIndex,
+        (table, index, alter): (&Name, &NewIndex, Option<&AlterTable>),
         if_not_exists: bool,
         concurrently: bool,
         out: &mut dyn Output,
@@ -301,14 +302,18 @@ impl Session {
                     "CREATE INDEX CONCURRENTLY cannot run inside a transaction block",
                 ));
             }
-            return self.definition(bound, tag, out, |s| s.create_index(table, index, if_not_exists));
+            return self.definition(bound, tag, out, |s| s.create_index(table, index, alter, if_not_exists));
+        }
+        if alter.is_some() {
+            // Rows get what the index is about, which nobody else may change meanwhile.
+            return self.definition(bound, tag, out, |s| s.create_index(table, index, alter, if_not_exists));
         }
         self.begin_definition(bound, tag)?;
         let before = self.connection.last_token();
         let done = self
             .connection
             .start_definitions(bound.catalog_version, |c| wanted(&bound.statement, c))
-            .and_then(|()| self.create_index(table, index, if_not_exists));
+            .and_then(|()| self.create_index(table, index, None, if_not_exists));
         // Lets go of what was claimed, if nothing came of it.
         self.connection.rollback();
         done?;

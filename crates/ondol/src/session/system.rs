@@ -2,8 +2,9 @@
 use crate::session::named::CursorRow;
 use crate::session::settings::Settings;
 use ondol_base::pool;
-use ondol_engine::{Catalog, Connection, FunctionDef, IndexKind, Path, Returns, TableDef};
+use ondol_engine::{Catalog, Connection, FunctionDef, IndexKind, Path, Returns};
 use ondol_sql::code::Program;
+use ondol_sql::deparse;
 use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
 
 use ValueRef::{Bool, Int4, Int8, Text, Timestamptz};
@@ -36,24 +37,6 @@ pub(crate) fn arguments(catalog: &Catalog, path: &Path, f: &FunctionDef) -> Stri
         }
     };
     f.args.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// `a, b DESC NULLS LAST`
-pub(crate) fn index_columns(table: &TableDef, index: &ondol_engine::IndexDef) -> String {
-    let one = |c: &ondol_engine::IndexColumn| {
-        let mut s = crate::transfer::dump::quote(&table.columns[c.column].name);
-        if c.desc {
-            s += " DESC";
-        }
-        // NULLs come first in descending order and last in ascending, unless told otherwise.
-        match (c.desc, c.nulls_first) {
-            (true, false) => s += " NULLS LAST",
-            (false, true) => s += " NULLS FIRST",
-            _ => {}
-        }
-        s
-    };
-    index.columns.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
@@ -91,7 +74,7 @@ pub(crate) fn rows(
                 each(&[
                     Int4(t.def.id as i32),
                     Text(&t.def.name),
-                    Int4(t.def.columns.len() as i32),
+                    Int4(t.def.shown().len() as i32),
                     Int4(t.def.indexes.len() as i32),
                     Int4(t.layout.row_size as i32),
                     Int8(t.count_rows() as i64),
@@ -109,7 +92,7 @@ pub(crate) fn rows(
                         Text(kind_name(i.def.kind)),
                         Bool(i.def.unique),
                         Bool(i.def.primary),
-                        Text(&index_columns(&t.def, &i.def)),
+                        Text(&deparse::index::keys(&catalog, &t.def, &i.def, false)),
                         Int8(i.index.entries() as i64),
                         Int8(i.index.memory_bytes() as i64),
                     ])?;

@@ -36,6 +36,7 @@ use ondol_engine::{
     Isolation, KeyAction, Name, Path, Sequence, SequenceOptions, Table, TableDef, ViewCheck, ViewDef,
     schema_id,
 };
+use ondol_sql::deparse;
 pub use ondol_types::name::quote;
 use ondol_types::user::{Part, UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type};
@@ -69,14 +70,22 @@ fn in_dump(catalog: &Catalog, name: &Name) -> String {
 }
 
 /// An index as `\d` shows it: `PRIMARY KEY, btree (a)`.
-pub fn index_text(table: &TableDef, index: &IndexDef) -> String {
+pub fn index_text(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
+    if index.options.exclusion {
+        return exclusion_text(catalog, table, index);
+    }
     let what = match (index.primary, index.constraint, index.unique) {
         (true, ..) => "PRIMARY KEY, ",
         (_, true, _) => "UNIQUE CONSTRAINT, ",
         (_, _, true) => "UNIQUE, ",
         _ => "",
     };
-    format!("{what}{} ({})", system::kind_name(index.kind), system::index_columns(table, index))
+    format!("{what}{}", deparse::index::body(catalog, table, index, false))
+}
+
+/// An exclusion constraint, as it is declared.
+pub fn exclusion_text(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
+    deparse::index::exclusion(catalog, table, index, false)
 }
 
 /// What a column's values come from where a statement gives none, as CREATE TABLE says it.
@@ -105,7 +114,7 @@ pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
 fn create_table_but(catalog: &Catalog, table: &TableDef, later: &dyn Fn(&str) -> bool) -> String {
     let (name, path) = (in_dump(catalog, &table.full_name()), Path::public());
     let columns: Vec<String> = table
-        .columns
+        .shown()
         .iter()
         .map(|c| {
             let default = match &c.default {
@@ -219,11 +228,14 @@ pub fn add_foreign(catalog: &Catalog, table: &TableDef, key: &ForeignDef) -> Str
 /// The statements that make an index, with the constraint that it stands for.
 pub fn create_index(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
     let (t, name) = (in_dump(catalog, &table.full_name()), quote(&index.name));
+    if index.options.exclusion {
+        let what = exclusion_text(catalog, table, index);
+        return format!("ALTER TABLE {t} ADD CONSTRAINT {name} {what};\n");
+    }
     let mut out = format!(
-        "CREATE {}INDEX {name} ON {t} USING {} ({});\n",
+        "CREATE {}INDEX {name} ON {t} USING {};\n",
         if index.unique { "UNIQUE " } else { "" },
-        system::kind_name(index.kind),
-        system::index_columns(table, index)
+        deparse::index::body(catalog, table, index, false)
     );
     if index.primary || index.constraint {
         let what = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
@@ -440,7 +452,7 @@ impl Session {
         go_by(out, &base)?;
         let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
         types.sort_by_key(|u| u.number);
-        let mut altered = String::new();
+        let (mut altered, mut late_indexes) = (String::new(), String::new());
         for user in types {
             let mut early = user.clone();
             if user.kind == domain::CODE {
@@ -466,14 +478,14 @@ impl Session {
         let is_own = |t: &&Arc<Table>| t.def.schema != TEMPORARY && !t.def.is_material();
         for table in catalog.tables().filter(is_own) {
             write!(out, "\n{}", create_table_but(&catalog, &table.def, &later)).map_err(failed)?;
-            for c in &table.def.columns {
+            for c in table.def.shown() {
                 if let Some(default) = c.default.as_deref().filter(|d| later(d)) {
                     let (table, column) = (in_dump(&catalog, &table.def.full_name()), quote(&c.name));
                     altered += &format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default};\n");
                 }
             }
-            if !table.def.columns.is_empty() {
-                let given = table.def.columns.iter().filter(|c| c.computed().is_none());
+            if !table.def.shown().is_empty() {
+                let given = table.def.shown().iter().filter(|c| c.computed().is_none());
                 let columns: Vec<String> = given.map(|c| quote(&c.name)).collect();
                 let (name, columns) = (table.def.full_name(), columns.join(", "));
                 let into = in_dump(&catalog, &name);
@@ -484,7 +496,14 @@ impl Session {
                 progress(&table.def.name, rows);
             }
             for index in &table.def.indexes {
-                write!(out, "{}", create_index(&catalog, &table.def, index)).map_err(failed)?;
+                let made = create_index(&catalog, &table.def, index);
+                // Functions come behind tables.
+                let calls = index.columns.iter().map(|c| &table.def.columns[c.column]);
+                if calls.filter(|c| c.is_hidden()).any(|c| later(c.label())) {
+                    late_indexes += &made;
+                    continue;
+                }
+                write!(out, "{made}").map_err(failed)?;
             }
         }
         if lasting().next().is_some() {
@@ -501,7 +520,7 @@ impl Session {
             write!(out, "{}", create_function(&catalog, function)).map_err(failed)?;
         }
         go_by(out, &base)?;
-        write!(out, "{altered}").map_err(failed)?;
+        write!(out, "{altered}{late_indexes}").map_err(failed)?;
         let views = views_in_order(&catalog);
         let material = |v: &ViewDef| catalog.materials.get(&v.id).and_then(|v| catalog.table(v.full_name()));
         for view in &views {

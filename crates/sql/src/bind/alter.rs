@@ -6,6 +6,7 @@
 use super::ddl::{Key, check_column_name, check_columns, key_columns, upper_words};
 use super::dml::default_of;
 use super::domain::{declared, default_text};
+use super::index::{self, sweep};
 use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, check, coerce};
@@ -19,7 +20,7 @@ use crate::parse::tree::{
 };
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::view::{Slot, slots};
-use ondol_engine::{ColumnDef, Generated, IndexKind, Name, Relation, TableDef};
+use ondol_engine::{ColumnDef, Generated, IndexKind, Name, Path, Relation, TableDef};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
@@ -220,7 +221,9 @@ impl<'a> Binder<'a> {
         for c in actions {
             self.alter(&mut altered, c)?
         }
-        let is_bare = altered.def.columns.is_empty() && !table.def.columns.is_empty();
+        self.follow_hidden(&mut altered)?;
+        altered.def.quiet_hidden();
+        let is_bare = altered.def.shown().is_empty() && !table.def.shown().is_empty();
         refuse(is_bare, "a table without columns")?;
         for check in altered.def.checks.iter().filter(|_| types) {
             check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
@@ -469,32 +472,35 @@ impl<'a> Binder<'a> {
             // But that of a type.
             if e.sqlstate() == sqlstate::UNDEFINED_OBJECT { e } else { placeless(e) }
         })?;
-        check_columns(def.columns.len() + 1)?;
+        check_columns(def.shown().len() + 1)?;
         altered.foreign.extend(foreign);
         let value = default_of(self.catalog, &column)?;
-        let sequence = self.new_sequence.take().map(|s| NewSequence { column: def.columns.len(), ..s });
+        sweep(def, &mut altered.columns);
+        // Before those that are hidden (index/H4).
+        let n = def.shown().len();
+        let sequence = self.new_sequence.take().map(|s| NewSequence { column: n, ..s });
         if let Some(node) = self.new_generation_of.take() {
-            let n = def.columns.len();
-            def.columns.push(column);
-            let text = self.new_generation(&def.full_name(), &def.columns, n, node).map_err(placeless)?;
+            def.insert_column(n, column);
+            let text = self.new_generation(&def.full_name(), def.shown(), n, node).map_err(placeless)?;
             def.columns[n].generated = Some(Generated::Stored(text.clone()));
-            altered.columns.push(AlteredColumn::Computed(text));
+            altered.columns.insert(n, AlteredColumn::Computed(text));
             altered.keys.extend(keys);
             return conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k));
         }
         if sequence.is_some() {
             // The text names the sequence when it is made.
             altered.sequences.extend(sequence);
-            altered.columns.push(AlteredColumn::Computed(String::new()));
-            def.columns.push(column);
+            altered.columns.insert(n, AlteredColumn::Computed(String::new()));
+            def.insert_column(n, column);
             altered.keys.extend(keys);
             return conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k));
         }
-        altered.columns.push(match default_text(&column).filter(|_| value.calls(Volatility::Volatile)) {
+        let new = match default_text(&column).filter(|_| value.calls(Volatility::Volatile)) {
             Some(text) => AlteredColumn::Computed(text.to_string()),
             None => AlteredColumn::New(Box::new(value)),
-        });
-        def.columns.push(column);
+        };
+        altered.columns.insert(n, new);
+        def.insert_column(n, column);
         altered.keys.extend(keys);
         conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k))
     }
@@ -594,7 +600,7 @@ impl<'a> Binder<'a> {
             return Ok(());
         };
         let mut computed = Vec::new();
-        for (g, column) in def.columns.iter().enumerate() {
+        for (g, column) in def.shown().iter().enumerate() {
             if g != n && check::generated_of(self.catalog, def, column)?.contains(&(n as u16)) {
                 computed.push(column.name.clone())
             }
@@ -632,7 +638,14 @@ impl<'a> Binder<'a> {
             }
         }
         def.checks = checks;
-        let named = |i: &ondol_engine::IndexDef| i.columns.iter().any(|c| c.column == n);
+        // Indexes that compute something of it go, too.
+        let mut gone = vec![n];
+        for (g, column) in def.columns.iter().enumerate().filter(|(_, c)| c.is_hidden()) {
+            if check::generated_of(self.catalog, def, column)?.contains(&(n as u16)) {
+                gone.push(g)
+            }
+        }
+        let named = |i: &ondol_engine::IndexDef| i.all_columns().any(|c| gone.contains(&c));
         let indexes: Vec<u32> = def.indexes.iter().filter(|i| named(i)).map(|i| i.id).collect();
         if !indexes.is_empty() {
             let what = format!("column {name} of table {}", def.name);
@@ -642,13 +655,56 @@ impl<'a> Binder<'a> {
         altered.sequences.retain(|s| s.column != n);
         altered.sequences.iter_mut().filter(|s| s.column > n).for_each(|s| s.column -= 1);
         def.foreign.retain(|f| !f.columns.contains(&n));
-        let behind = def.foreign.iter_mut().flat_map(|f| f.columns.iter_mut().chain(&mut f.set));
-        behind.filter(|c| **c > n).for_each(|c| *c -= 1);
-        let behind = def.indexes.iter_mut().flat_map(|i| &mut i.columns).filter(|c| c.column > n);
-        behind.for_each(|c| c.column -= 1);
-        def.columns.remove(n);
+        def.remove_column(n);
         if let AlteredColumn::Kept(was) | AlteredColumn::Cast(was) = altered.columns.remove(n) {
             altered.dropped.push((was, cascade))
+        }
+        sweep(&mut altered.def, &mut altered.columns);
+        Ok(())
+    }
+
+    /// What indexes compute of columns that have other types, or other values, is computed anew.
+    fn follow_hidden(&mut self, altered: &mut Altered<'a>) -> SqlResult<()> {
+        let full = altered.def.full_name();
+        for g in altered.def.shown().len()..altered.def.columns.len() {
+            let column = &altered.def.columns[g];
+            let Some(text) = column.computed() else { continue };
+            if !matches!(altered.columns[g], AlteredColumn::Kept(_)) {
+                continue;
+            }
+            // It is about columns that were there before.
+            let was = altered.old.shown();
+            let place = |n: u16| altered.def.column(&was[usize::from(n)].name).unwrap_or(0);
+            let named = check::columns_in(self.catalog, &altered.old.full_name(), was, text)?;
+            let is_new = |n: &u16| !matches!(altered.columns[place(*n)], AlteredColumn::Kept(_));
+            if !named.iter().any(is_new) {
+                continue;
+            }
+            let shown = altered.def.shown();
+            let of = |n: u16| {
+                let now = &shown[place(n)];
+                match &altered.columns[place(n)] {
+                    AlteredColumn::Cast(_) => {
+                        let ty = self.catalog.shown_type(Path::public(), now.ty);
+                        format!("CAST({} AS {ty})", quote(&now.name))
+                    }
+                    AlteredColumn::Computed(text) => format!("({text})"),
+                    AlteredColumn::Kept(_) | AlteredColumn::New(_) => quote(&now.name),
+                }
+            };
+            let value = check::with_texts(self.catalog, &altered.old.full_name(), was, text, &of)?
+                .ok_or_else(|| {
+                    SqlError::unsupported("another type of a column that an index computes with")
+                })?;
+            let (over, label) = (index::over_of(column), index::text_of(column).to_string());
+            let bound = check::bind_over_row(self.catalog, &full, shown, over, &label)?;
+            if !check::is_constant_of(&bound) {
+                let message = format!("functions in {} must be marked IMMUTABLE", over.what());
+                return Err(wrong("42P17", message));
+            }
+            let text = crate::deparse::over_row(self.catalog, &full, shown, over, &label)?;
+            index::set_hidden(self.catalog, &mut altered.def, g, over, &text, bound.ty)?;
+            altered.columns[g] = AlteredColumn::Computed(value)
         }
         Ok(())
     }
@@ -697,7 +753,7 @@ impl<'a> Binder<'a> {
             let error = wrong(sqlstate::DATATYPE_MISMATCH, message);
             return Err(error.hint(format!("You might need to specify \"USING {}::{ty}\".", quote(&c.name))));
         }
-        for other in &def.columns {
+        for other in def.shown() {
             if check::generated_of(self.catalog, def, other)?.contains(&(n as u16)) {
                 let message = "cannot alter type of a column used by a generated column";
                 let (name, other) = (&c.name, &other.name);
@@ -829,6 +885,7 @@ impl<'a> Binder<'a> {
                     primary,
                     constraint: true,
                     columns: index.columns.clone(),
+                    options: index.options.clone(),
                 };
                 keys.push(NewKey { index, using: Some(k.indexname.clone()) });
                 continue;
@@ -855,6 +912,7 @@ impl<'a> Binder<'a> {
                 primary,
                 constraint: true,
                 columns,
+                options: Default::default(),
             };
             keys.push(NewKey { index, using: None });
         }
@@ -964,6 +1022,12 @@ impl<'a> Binder<'a> {
                 let text = check::renamed_generation(self.catalog, old, &def, text)?;
                 def.columns[i].generated = Some(Generated::Stored(text))
             }
+            if old.columns[i].is_hidden() && old.columns[i].computed().is_some() {
+                let (over, ty) = (index::over_of(&old.columns[i]), old.columns[i].ty);
+                let text = index::text_of(&old.columns[i]);
+                let text = check::renamed_generation(self.catalog, old, &def, text)?;
+                index::set_hidden(self.catalog, &mut def, i, over, &text, ty)?
+            }
         }
         for i in 0..def.checks.len() {
             def.checks[i].text = check::renamed(self.catalog, old, &def, &old.checks[i])?
@@ -1017,17 +1081,5 @@ fn rename_index(old: &TableDef, from: &str, to: &str) -> TableDef {
 pub(super) fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> Statement {
     let columns = as_it_is(&def);
     let def = (def != *old).then_some(def);
-    Statement::AlterTable(AlterTable {
-        table: old.full_name(),
-        def,
-        columns,
-        keys: Vec::new(),
-        validate: Vec::new(),
-        sequences: Vec::new(),
-        changed_sequences: Vec::new(),
-        foreign: Vec::new(),
-        gone: Vec::new(),
-        dropped: Vec::new(),
-        tag,
-    })
+    Statement::AlterTable(AlterTable { def, columns, ..AlterTable::new(old.full_name(), tag) })
 }

@@ -20,6 +20,23 @@ use std::collections::BTreeSet;
 /// Before the text of a check, to parse it.
 const HEAD: &str = "SELECT ";
 
+/// What an expression over a row of a table is, apart from a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    IndexExpression,
+    Predicate,
+}
+
+impl Over {
+    /// As PostgreSQL's messages call it.
+    pub fn what(self) -> &'static str {
+        match self {
+            Over::IndexExpression => "index expression",
+            Over::Predicate => "index predicate",
+        }
+    }
+}
+
 /// The columns that a condition names, each with its place in the text: (column, place).
 fn columns_of(e: &Expr) -> Vec<(u16, u32)> {
     let mut found = Vec::new();
@@ -97,6 +114,49 @@ pub fn text_as_written(catalog: &Catalog, def: &TableDef, what: TableText<'_>) -
     Ok((e, binder.into_notes()))
 }
 
+/// Binds the text of an index's expression or predicate over the columns, which are those of relation 0.
+pub fn bind_over_row(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    over: Over,
+    text: &str,
+) -> SqlResult<Expr> {
+    bind_over_row_by(catalog, table, columns, over, text, false).map(|(e, _)| e)
+}
+
+/// The same, as it is written.
+pub fn over_row_as_written(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    over: Over,
+    text: &str,
+) -> SqlResult<(Expr, Notes)> {
+    bind_over_row_by(catalog, table, columns, over, text, true)
+}
+
+fn bind_over_row_by(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    over: Over,
+    text: &str,
+    verbatim: bool,
+) -> SqlResult<(Expr, Notes)> {
+    let sql = format!("{HEAD}{text}");
+    let raws = parse(&sql)?;
+    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let binder = Binder::new(catalog, &sql, &[]);
+    let mut binder = if verbatim { binder.verbatim() } else { binder };
+    let e = binder.over_row(table, columns, over, target).map_err(|mut e| {
+        e.0.position = None;
+        e
+    })?;
+    Ok((e, binder.into_notes()))
+}
+
 /// The condition of a check of a table.
 pub fn bind_check(catalog: &Catalog, def: &TableDef, check: &CheckDef) -> SqlResult<Expr> {
     let mut e = bind_text(catalog, &def.full_name(), &def.columns, &check.text, true)?;
@@ -110,6 +170,17 @@ pub fn bind_check(catalog: &Catalog, def: &TableDef, check: &CheckDef) -> SqlRes
 /// The text with another name for each column: what `name` gives. `None` where the text does not say where
 /// all of them stand.
 fn with_names(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    text: &str,
+    name: &dyn Fn(u16) -> String,
+) -> SqlResult<Option<String>> {
+    with_texts(catalog, table, columns, text, &|c| quote(&name(c)))
+}
+
+/// The same with a text for each column.
+pub fn with_texts(
     catalog: &Catalog,
     table: &Name,
     columns: &[ColumnDef],
@@ -138,7 +209,7 @@ fn with_names(
             last += 2;
         }
         out.push_str(&text[done..start]);
-        out.push_str(&quote(&name(column)));
+        out.push_str(&name(column));
         done = tokens[last].end;
     }
     out.push_str(&text[done..]);
@@ -146,7 +217,7 @@ fn with_names(
 }
 
 /// What a check names, in the order in which it does.
-fn columns_in(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str) -> SqlResult<Vec<u16>> {
+pub fn columns_in(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: &str) -> SqlResult<Vec<u16>> {
     Ok(columns_of(&bind_text(catalog, table, columns, text, false)?).into_iter().map(|c| c.0).collect())
 }
 
@@ -306,7 +377,7 @@ pub fn renamed_generation(
 }
 
 /// Whether an expression is the same of the same values for ever.
-fn is_constant_of(e: &Expr) -> bool {
+pub fn is_constant_of(e: &Expr) -> bool {
     let of_time = |t: TypeId| matches!(t.def().category, Category::DateTime);
     let mut depends = false;
     walk_expr(e, 0, &mut |e, _| {
@@ -411,6 +482,24 @@ impl<'a> Binder<'a> {
     /// A condition over the columns of a row.
     fn row_condition(&mut self, table: &Name, columns: &[ColumnDef], node: &'a Node) -> SqlResult<Expr> {
         self.row_expr(table, columns, Clause::Check, "check constraint", node, |b, e| b.condition(e, "CHECK"))
+    }
+
+    /// An expression of an index, or its predicate.
+    pub(super) fn over_row(
+        &mut self,
+        table: &Name,
+        columns: &[ColumnDef],
+        over: Over,
+        node: &'a Node,
+    ) -> SqlResult<Expr> {
+        let clause = match over {
+            Over::IndexExpression => Clause::IndexExpression,
+            Over::Predicate => Clause::IndexPredicate,
+        };
+        self.row_expr(table, columns, clause, over.what(), node, |b, e| match over {
+            Over::IndexExpression => b.settle(e),
+            Over::Predicate => b.condition(e, "WHERE"),
+        })
     }
 
     /// What USING says of a column's new values, over the columns of a row.

@@ -1,13 +1,14 @@
 //! ON CONFLICT of INSERT: which indexes are its arbiters, and what DO UPDATE does.
 
-use super::Binder;
 use super::check::row_checks;
 use super::scope::{Clause, Item, ItemColumns};
 use super::tree::{at, kind, refuse_at, unexpected};
 use super::updatable::{Change, Changed};
-use crate::bound::{ConflictUpdate, ExprKind, OnConflict, Query, Rel};
+use super::{Binder, index};
+use crate::bound::{ConflictUpdate, Expr, ExprKind, OnConflict, Query, Rel};
+use crate::imply::{implies, same_value};
 use crate::parse::tree::{self, InferClause, OnConflictAction, SortByDir, SortByNulls, node::Node as Kind};
-use ondol_engine::{IndexDef, Table};
+use ondol_engine::{Catalog, IndexDef, Table};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::collections::BTreeSet;
 
@@ -16,11 +17,11 @@ const EXCLUDED: &str = "excluded";
 
 /// What names a table's arbiters.
 enum Named {
-    /// These columns, in any order.
-    Columns(BTreeSet<usize>),
+    /// These columns, in any order, and those that a condition says are in it.
+    Columns(BTreeSet<usize>, Option<Expr>),
     /// The place of a constraint's index.
     Index(u16),
-    /// An expression that is no column's: there is no such index.
+    /// An expression that no index is on.
     Nothing,
 }
 
@@ -40,14 +41,16 @@ impl<'a> Binder<'a> {
         let ((table, named, update), _) = self.nested(Clause::UpdateSet, |b| {
             let (changed, _, items) = b.target_table(&s.relation, Change::Insert)?;
             b.level().items = items;
-            let named = infer.map(|i| b.named_arbiters(&changed.table, i)).transpose()?;
+            let named = infer.map(|i| b.named_arbiters(&changed.table, i, updates)).transpose()?;
             let update = if updates { Some(Box::new(b.conflict_update(&changed, c)?)) } else { None };
             Ok((changed.table, named, update))
         })?;
         let arbiters = match named {
             None => Vec::new(),
             Some(Named::Index(n)) => vec![n],
-            Some(Named::Columns(columns)) => matching(&table, &columns)?,
+            Some(Named::Columns(columns, condition)) => {
+                matching(self.catalog, &table, &columns, condition.as_ref())?
+            }
             Some(Named::Nothing) => return Err(no_arbiter()),
         };
         Ok(OnConflict { arbiters, update })
@@ -56,7 +59,7 @@ impl<'a> Binder<'a> {
     /// The row that was proposed, as a relation of the level.
     pub(super) fn excluded(&mut self, changed: &Changed) -> SqlResult<Vec<Item>> {
         let table = &changed.table;
-        let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+        let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
         let mut items = self.add(Rel::Table(table.clone()), columns, EXCLUDED, None, None, -1)?.1;
         if let Some(view) = &changed.view {
             let rel = self.level().rels.len() as u16 - 1;
@@ -81,10 +84,14 @@ impl<'a> Binder<'a> {
         Ok(ConflictUpdate { query: Query { rels, targets, filter, ..Query::default() }, assign, checks })
     }
 
-    fn named_arbiters(&mut self, table: &Table, infer: &'a InferClause) -> SqlResult<Named> {
+    fn named_arbiters(&mut self, table: &Table, infer: &'a InferClause, updates: bool) -> SqlResult<Named> {
         if !infer.conname.is_empty() {
             let is_it = |i: &IndexDef| i.constraint && i.name == infer.conname;
             return match table.def.indexes.iter().position(is_it) {
+                Some(n) if updates && table.def.indexes[n].options.exclusion => Err(SqlError::new(
+                    sqlstate::WRONG_OBJECT_TYPE,
+                    "ON CONFLICT DO UPDATE not supported with exclusion constraints",
+                )),
                 Some(n) => Ok(Named::Index(n as u16)),
                 None if table.def.checks.iter().any(|c| c.name == infer.conname) => Err(SqlError::new(
                     sqlstate::WRONG_OBJECT_TYPE,
@@ -99,6 +106,7 @@ impl<'a> Binder<'a> {
                 }
             };
         }
+        let hidden = index::hidden_of(self.catalog, &table.def);
         let mut columns = BTreeSet::new();
         let mut is_there = true;
         for node in &infer.index_elems {
@@ -123,19 +131,49 @@ impl<'a> Binder<'a> {
                 ExprKind::Column { column, .. } => {
                     columns.insert(usize::from(column));
                 }
-                _ => is_there = false,
+                _ => {
+                    let named = self.settle(named)?;
+                    let is_it = |h: &&(u16, bool, Expr)| !h.1 && same_value(&named, &h.2, &|a, b| a == b);
+                    match hidden.iter().find(is_it) {
+                        Some((column, ..)) => {
+                            columns.insert(usize::from(*column));
+                        }
+                        None => is_there = false,
+                    }
+                }
             }
         }
-        // Every row of the table is in its indexes, those that the condition is true of among them.
-        infer.where_clause.as_deref().map(|node| self.expr(node)).transpose()?;
-        Ok(if is_there { Named::Columns(columns) } else { Named::Nothing })
+        let condition = match infer.where_clause.as_deref() {
+            None => None,
+            Some(node) => {
+                let e = self.expr(node)?;
+                Some(self.condition(e, "WHERE")?)
+            }
+        };
+        Ok(if is_there { Named::Columns(columns, condition) } else { Named::Nothing })
     }
 }
 
-/// The unique indexes whose columns are these.
-fn matching(table: &Table, columns: &BTreeSet<usize>) -> SqlResult<Vec<u16>> {
-    let matches =
-        |i: &IndexDef| i.unique && i.columns.iter().map(|c| c.column).collect::<BTreeSet<_>>() == *columns;
+/// The unique indexes whose columns are these, and that have all rows of which the condition is true.
+fn matching(
+    catalog: &Catalog,
+    table: &Table,
+    columns: &BTreeSet<usize>,
+    condition: Option<&Expr>,
+) -> SqlResult<Vec<u16>> {
+    let hidden = index::hidden_of(catalog, &table.def);
+    let given: Vec<&Expr> = condition.into_iter().collect();
+    let has_all = |i: &IndexDef| {
+        let Some(column) = i.predicate() else { return true };
+        let predicate = hidden.iter().find(|h| usize::from(h.0) == column);
+        predicate.is_some_and(|h| implies(&given, &h.2, &|a, b| a == b))
+    };
+    let matches = |i: &IndexDef| {
+        i.unique
+            && !i.options.exclusion
+            && i.keys().iter().map(|c| c.column).collect::<BTreeSet<_>>() == *columns
+            && has_all(i)
+    };
     let arbiters: Vec<u16> =
         (0..).zip(&table.def.indexes).filter(|(_, i)| matches(i)).map(|(n, _)| n).collect();
     if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) }

@@ -69,12 +69,12 @@ impl<'a> Binder<'a> {
             columns.push(column);
         }
         if s.attlist.is_empty() {
-            let all = table.def.columns.iter().enumerate();
+            let all = table.def.shown().iter().enumerate();
             columns = all.filter(|(_, c)| c.computed().is_none()).map(|(n, _)| n as u16).collect();
         }
         if s.is_from {
             let mut defaults = Vec::new();
-            for (i, c) in table.def.columns.iter().enumerate() {
+            for (i, c) in table.def.shown().iter().enumerate() {
                 // Which columns a Parquet file has is not known yet.
                 let unknown = s.attlist.is_empty() && matches!(format, CopyFormat::Parquet(_));
                 if c.computed().is_none() && (unknown || !columns.contains(&(i as u16))) {
@@ -89,7 +89,7 @@ impl<'a> Binder<'a> {
                 format,
             }));
         }
-        let all: Vec<_> = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+        let all: Vec<_> = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
         let targets = columns
             .iter()
             .map(|c| {

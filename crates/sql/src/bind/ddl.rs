@@ -1,17 +1,18 @@
-//! CREATE TABLE, CREATE INDEX, DROP, TRUNCATE.
+//! CREATE TABLE, DROP, TRUNCATE.
 //!
 //! Whether an object exists is checked here for a good error with a place, and again when the statement runs.
 //! With IF [NOT] EXISTS it is left to then, and so is the notice.
 
 use super::accepted::{self, is_index_storage, is_table_storage};
+use super::index::{self, Part};
 use super::names::{no_schema, parts};
 use super::tree::{at, kind, need, options, refuse, refuse_at, string, strings, unexpected, variant};
 use super::types::{any_type, user_type};
 use super::{Binder, system};
 use crate::bound::{Dropped, ExprKind, NewForeign, NewIndex, NewSequence, SequenceOf, Statement};
 use crate::parse::tree::{
-    self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
-    SortByNulls, node::Node as Kind,
+    self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar,
+    node::Node as Kind,
 };
 use ondol_engine::name::{PUBLIC, TEMPORARY};
 use ondol_engine::{
@@ -125,11 +126,20 @@ impl<'a> Binder<'a> {
             checks.push(check)
         }
         let mut constraints = self.keys(&place, &mut columns, keys)?;
+        let mut like_indexes: Vec<NewIndex> = (like_indexes.into_iter())
+            .map(|(index, parts)| {
+                let parts: Vec<&Part> = parts.iter().collect();
+                let mut index = index;
+                let places = index::places_in(&mut columns, &parts);
+                index.columns.iter_mut().zip(places).for_each(|(c, place)| c.column = place);
+                index
+            })
+            .collect();
         if constraints.iter().chain(&like_indexes).filter(|i| i.primary).count() > 1 {
             let message = format!("multiple primary keys for table \"{}\" are not allowed", place.name);
             return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
         }
-        constraints.extend(like_indexes);
+        constraints.append(&mut like_indexes);
         let twice = |i: &&NewIndex| checks.iter().find(|c| Some(&c.name) == i.name.as_ref());
         if let Some(c) = constraints.iter().find_map(|i| twice(&i)) {
             let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
@@ -285,7 +295,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Storage parameters: the known ones mean nothing, others are an error.
-    fn storage(
+    pub(super) fn storage(
         &mut self,
         nodes: &'a [Node],
         known: fn(&str) -> bool,
@@ -306,7 +316,7 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    fn tablespace(&mut self, name: &str) -> SqlResult<()> {
+    pub(super) fn tablespace(&mut self, name: &str) -> SqlResult<()> {
         match name {
             "" => Ok(()),
             "pg_default" => {
@@ -583,6 +593,7 @@ impl<'a> Binder<'a> {
                 primary: key.primary,
                 constraint,
                 columns: places,
+                options: Default::default(),
             });
         }
         for i in 0..indexes.len() {
@@ -643,95 +654,6 @@ impl<'a> Binder<'a> {
         }
     }
 
-    pub(super) fn create_index(&mut self, s: &'a tree::IndexStmt) -> SqlResult<Statement> {
-        let relation = self.relation_name(&s.relation)?;
-        refuse(!s.index_including_params.is_empty(), "INCLUDE")?;
-        refuse(s.where_clause.is_some(), "a partial index")?;
-        refuse(!s.exclude_op_names.is_empty(), "EXCLUDE")?;
-        refuse(s.nulls_not_distinct, "NULLS NOT DISTINCT")?;
-        refuse(
-            !s.idxcomment.is_empty() || s.primary || s.isconstraint || s.iswithoutoverlaps,
-            "this kind of index",
-        )?;
-        refuse(s.deferrable || s.initdeferred, "a DEFERRABLE index")?;
-        self.refuse_view(relation, |name| {
-            let message = format!("cannot create index on relation \"{name}\"");
-            let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
-            error.detail("This operation is not supported for views.")
-        })?;
-        let table = self.table(relation)?;
-        let index_kind = match s.access_method.as_str() {
-            "" | "btree" => IndexKind::Btree,
-            "hash" => IndexKind::Hash,
-            known @ ("gin" | "gist" | "spgist" | "brin") => {
-                return Err(SqlError::unsupported(format_args!("access method \"{known}\"")));
-            }
-            other => {
-                let message = format!("access method \"{other}\" does not exist");
-                return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
-            }
-        };
-        self.storage(&s.options, is_index_storage, accepted::INDEX_STORAGE)?;
-        self.tablespace(&s.table_space)?;
-        let mut columns = Vec::with_capacity(s.index_params.len());
-        let mut names = Vec::with_capacity(s.index_params.len());
-        for node in &s.index_params {
-            let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("an index column")) };
-            refuse(e.expr.is_some(), "an index on an expression")?;
-            refuse(!e.opclassopts.is_empty(), "options of an operator class")?;
-            let Some(column) = table.def.column(&e.name) else {
-                let message = format!("column \"{}\" does not exist", e.name);
-                return Err(SqlError::new(sqlstate::UNDEFINED_COLUMN, message));
-            };
-            let ty = table.def.columns[column].ty.id;
-            if let Some(name) = strings(&e.collation)?.last() {
-                super::expr::check_collation(name, ty, -1)?;
-            }
-            if let Some(class) = strings(&e.opclass)?.last() {
-                refuse(!is_default_class(class, ty), format_args!("operator class \"{class}\""))?;
-            }
-            let ordered = e.ordering() != SortByDir::SortbyDefault
-                || !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined);
-            if index_kind == IndexKind::Hash && ordered {
-                let what =
-                    if e.ordering() != SortByDir::SortbyDefault { "ASC/DESC" } else { "NULLS FIRST/LAST" };
-                let message = format!("access method \"hash\" does not support {what} options");
-                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
-            }
-            let desc = e.ordering() == SortByDir::SortbyDesc;
-            let nulls_first = match e.nulls_ordering() {
-                SortByNulls::SortbyNullsFirst => true,
-                SortByNulls::SortbyNullsLast => false,
-                _ => desc,
-            };
-            columns.push(IndexColumn { column, desc, nulls_first });
-            names.push(e.name.as_str());
-        }
-        check_key_count(columns.len())?;
-        let name = if s.idxname.is_empty() {
-            self.choose_name(&table.def.full_name(), &names.join("_"), "idx", &|_| false)
-        } else {
-            if !s.if_not_exists {
-                self.no_such_relation(&Name::new(table.def.schema, &*s.idxname))?;
-            }
-            s.idxname.clone()
-        };
-        let index = NewIndex {
-            name: Some(name),
-            kind: index_kind,
-            unique: s.unique,
-            primary: false,
-            constraint: false,
-            columns,
-        };
-        Ok(Statement::CreateIndex {
-            table: table.def.full_name(),
-            index,
-            if_not_exists: s.if_not_exists,
-            concurrently: s.concurrent,
-        })
-    }
-
     /// The index that ADD CONSTRAINT ... USING INDEX names.
     pub(super) fn constraint_index<'t>(
         &self,
@@ -752,10 +674,22 @@ impl<'a> Binder<'a> {
         if index.constraint {
             return Err(error("55000", format!("index \"{name}\" is already associated with a constraint")));
         }
+        let cannot = |what: String| {
+            error(sqlstate::WRONG_OBJECT_TYPE, what)
+                .detail("Cannot create a primary key or unique constraint using such an index.")
+        };
         if !index.unique {
-            let what = if primary { "primary key" } else { "unique constraint" };
-            return Err(error(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a unique index"))
-                .detail(format!("Cannot create a {what} using such an index.")));
+            return Err(cannot(format!("\"{name}\" is not a unique index")));
+        }
+        if index.keys().iter().any(|c| table.columns[c.column].is_hidden()) {
+            return Err(cannot(format!("index \"{name}\" contains expressions")));
+        }
+        if index.options.partial {
+            return Err(cannot(format!("\"{name}\" is a partial index")));
+        }
+        if primary && index.options.nulls_not_distinct {
+            let message = format!("index \"{name}\" has NULLS NOT DISTINCT");
+            return Err(SqlError::unsupported(message));
         }
         if index.columns.iter().any(|c| c.desc || c.nulls_first) {
             let message = format!("index \"{name}\" column number 1 does not have default sorting behavior");
@@ -949,7 +883,7 @@ pub(super) fn is_unlogged(relation: &Option<RangeVar>) -> bool {
     relation.as_ref().is_some_and(|v| v.relpersistence == "u")
 }
 
-fn check_key_count(n: usize) -> SqlResult<()> {
+pub(super) fn check_key_count(n: usize) -> SqlResult<()> {
     if n > MAX_KEYS {
         let message = format!("cannot use more than {MAX_KEYS} columns in an index");
         return Err(SqlError::new("54011", message));
@@ -1007,13 +941,6 @@ fn constraint_name(c: ConstrType) -> &'static str {
         ConstrType::ConstrNotnull => "NOT NULL as a table constraint",
         _ => "this constraint",
     }
-}
-
-/// Whether an operator class is the one a type has anyway.
-fn is_default_class(class: &str, ty: ondol_types::TypeId) -> bool {
-    let def = ty.def();
-    let own = |name: &str| name == def.catalog_name || (ty == ondol_types::TypeId::VARCHAR && name == "text");
-    !matches!(def.class, ondol_types::ty::Class::None) && class.strip_suffix("_ops").is_some_and(own)
 }
 
 /// "AtDropColumn" as "DROP COLUMN".

@@ -364,6 +364,11 @@ pub fn column_label(node: &Node) -> String {
     label(node).map_or_else(|| "?column?".into(), |l| l.0)
 }
 
+/// What an expression of an index is called.
+pub fn index_label(node: &Node) -> String {
+    label(node).map_or_else(|| "expr".into(), |l| l.0)
+}
+
 fn label(node: &Node) -> Option<(String, u8)> {
     let sure = |name: &str| Some((name.to_string(), 2));
     match node.node.as_ref()? {

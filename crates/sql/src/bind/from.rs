@@ -149,7 +149,7 @@ impl<'a> Binder<'a> {
         }
         let found = self.relation_of(v);
         if let Some(table) = found.as_ref().and_then(|f| f.1.table()) {
-            let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(((Rel::Table(table.clone()), columns, Some(table.def.full_name())), None));
         }
         if let Some(view) = found.as_ref().and_then(|f| f.1.view()) {
@@ -232,7 +232,7 @@ impl<'a> Binder<'a> {
         let table = changed.table.clone();
         let alias = v.alias.as_ref();
         if let Some(view) = &changed.view {
-            let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
             let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
             let own = alias.is_none().then(|| self.relation_of(v).map(|f| f.0)).flatten();
             let (from, mut items) = self.add(Rel::Table(table), columns, name, own, None, v.location)?;
@@ -246,7 +246,7 @@ impl<'a> Binder<'a> {
             return Ok((changed, from, items));
         }
         let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
-        let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+        let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
         let own = alias.is_none().then(|| table.def.full_name());
         let (from, items) = self.add(Rel::Table(table.clone()), columns, name, own, alias, v.location)?;
         Ok((changed, from, items))

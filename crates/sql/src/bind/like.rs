@@ -1,5 +1,6 @@
 //! LIKE in CREATE TABLE: columns as those of a table or a view, and what else of a table is asked for.
 use super::Binder;
+use super::index::Part;
 use super::tree::{at, refuse_at};
 use crate::bound::NewIndex;
 use crate::parse::tree;
@@ -18,8 +19,8 @@ const INDEXES: u32 = 1 << 6;
 pub(super) struct Like {
     pub columns: Vec<ColumnDef>,
     pub checks: Vec<CheckDef>,
-    /// Without names: they are chosen as those of new ones.
-    pub indexes: Vec<NewIndex>,
+    /// Without names: they are chosen as those of new ones; each with the parts that its columns are of.
+    pub indexes: Vec<(NewIndex, Vec<Part>)>,
     /// On its columns and checks, by their names.
     pub comments: Vec<(CommentKind, String, String)>,
 }
@@ -48,7 +49,7 @@ impl Binder<'_> {
         let table = self.table(relation)?;
         let def = &table.def;
         refuse_at(
-            has(IDENTITY) && def.columns.iter().any(|c| c.identity().is_some()),
+            has(IDENTITY) && def.shown().iter().any(|c| c.identity().is_some()),
             "LIKE ... INCLUDING IDENTITY",
             relation.location,
         )?;
@@ -60,15 +61,25 @@ impl Binder<'_> {
             ..c.clone()
         };
         let index = |i: &ondol_engine::IndexDef| {
-            let moved = |c: &IndexColumn| IndexColumn { column: c.column + before, ..*c };
-            NewIndex {
+            let part = |c: &IndexColumn| {
+                let column = &def.columns[c.column];
+                match column.computed().filter(|_| column.is_hidden()) {
+                    Some(text) => Part::Hidden(column.name.clone(), text.to_string(), column.ty),
+                    None => Part::Column(c.column + before),
+                }
+            };
+            let mut options = i.options.clone();
+            options.include.iter_mut().for_each(|c| *c += before);
+            let index = NewIndex {
                 name: None,
                 kind: i.kind,
                 unique: i.unique,
                 primary: i.primary,
                 constraint: i.constraint,
-                columns: i.columns.iter().map(moved).collect(),
-            }
+                columns: i.columns.clone(),
+                options,
+            };
+            (index, i.columns.iter().map(part).collect())
         };
         let on_index = |i: &ondol_engine::IndexDef| {
             let whole = Commented::whole(CommentKind::Relation, i.id);
@@ -87,7 +98,7 @@ impl Binder<'_> {
         // A new table has no rows that its checks could be false of.
         let check = |c: &CheckDef| CheckDef { validated: true, ..c.clone() };
         Ok(Like {
-            columns: def.columns.iter().map(column).collect(),
+            columns: def.shown().iter().map(column).collect(),
             checks: def.checks.iter().filter(|c| has(CONSTRAINTS) && !c.no_inherit).map(check).collect(),
             indexes: def.indexes.iter().filter(|_| has(INDEXES)).map(index).collect(),
             comments,

@@ -34,7 +34,7 @@ pub mod types;
 pub mod written;
 
 mod call;
-pub(crate) mod check;
+pub mod check;
 mod coerce;
 mod comment;
 mod conflict;
@@ -48,6 +48,7 @@ mod expr;
 pub mod foreign;
 mod from;
 mod group;
+pub mod index;
 mod like;
 mod material;
 pub mod names;
@@ -155,11 +156,17 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
                 broken.push((what, e));
             }
         }
-        for c in &table.def.columns {
+        for (n, c) in table.def.columns.iter().enumerate() {
             if let Some(text) = c.computed()
                 && let Err(e) = check::bind_generation(catalog, &table.def, c, text)
             {
-                let what = format!("the expression of column \"{}\" of table \"{}\"", c.name, table.def.name);
+                let of = table.def.indexes.iter().find(|i| i.all_columns().any(|c| c == n));
+                let what = match of.filter(|_| c.is_hidden()) {
+                    Some(index) => format!("index {}", index.name),
+                    None => {
+                        format!("the expression of column \"{}\" of table \"{}\"", c.name, table.def.name)
+                    }
+                };
                 broken.push((what, e));
             }
         }

@@ -240,7 +240,7 @@ impl<'a> Binder<'a> {
             let is_material = t.def.is_material();
             refuse_at(is_material, "a function that returns rows of a materialized view", name.location)?;
             refuse_at(!name.array_bounds.is_empty() || name.pct_type, "an array type", name.location)?;
-            let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let columns = t.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(Returns::Rows { of: Some(t.def.full_name()), columns, set });
         }
         let ty = any_type(self.names(), &single)?;

@@ -183,7 +183,7 @@ impl Changed {
     }
 
     pub fn width(&self) -> usize {
-        self.view.as_ref().map_or(self.table.def.columns.len(), |v| v.columns.len())
+        self.view.as_ref().map_or(self.table.def.shown().len(), |v| v.columns.len())
     }
 
     /// The place of a column that a statement names among the columns that it sees.
@@ -293,7 +293,7 @@ impl<'a> Binder<'a> {
         };
         let below: Vec<Expr> = match &inner {
             Some(v) => v.columns.iter().map(|c| c.1.clone()).collect(),
-            None => (table.def.columns.iter().enumerate()).map(|(n, c)| column(0, n, c.ty)).collect(),
+            None => (table.def.shown().iter().enumerate()).map(|(n, c)| column(0, n, c.ty)).collect(),
         };
         let over = |e: Expr| in_terms_of(e, &below);
         let columns: Vec<(String, Expr)> = names.zip(own.into_iter().map(over)).collect();

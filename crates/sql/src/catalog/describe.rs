@@ -7,12 +7,11 @@ use super::routine::gives_set;
 use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
 use crate::bind::updatable::{self, ALL_EVENTS, OF_UPDATABLE};
-use crate::deparse::{self, TableText};
+use crate::deparse::{self, TableText, index as index_text};
 use ondol_engine::dictionary::action_word;
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::{
-    CommentKind, Commented, ForeignDef, FunctionDef, IndexDef, IndexKind, KeyAction, Returns, Table,
-    ViewCheck,
+    CommentKind, Commented, ForeignDef, FunctionDef, KeyAction, Returns, Table, ViewCheck,
 };
 use ondol_types::catalog::{name as names, oid, registered};
 use ondol_types::func::{FuncId, Volatility, id};
@@ -403,40 +402,28 @@ fn format_type(sight: &Sight<'_>, oid: u32, modifier: Option<i32>) -> String {
     }
 }
 
-fn columns(t: &Table, i: &IndexDef) -> String {
-    let one = |c: &ondol_engine::IndexColumn| {
-        let mut written = quote(&t.def.columns[c.column].name);
-        if i.kind == IndexKind::Btree {
-            written += match (c.desc, c.nulls_first) {
-                (true, true) => " DESC",
-                (true, false) => " DESC NULLS LAST",
-                (false, true) => " NULLS FIRST",
-                (false, false) => "",
-            };
-        }
-        written
-    };
-    i.columns.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
 /// The statement that makes an index, or one of its columns.
 fn index(sight: &Sight<'_>, oid: u32, column: i32, pretty: bool) -> Option<String> {
     let object = sight.relation(oid)?;
     let (t, i) = object.index()?;
     if column != 0 {
-        let column = usize::try_from(column - 1).ok().and_then(|place| i.columns.get(place));
-        return Some(column.map_or(String::new(), |c| quote(&t.def.columns[c.column].name)));
+        let place = usize::try_from(column - 1).ok();
+        let included = |n: usize| {
+            let column = i.options.include.get(n.checked_sub(i.keys().len())?)?;
+            Some(quote(&t.def.columns[*column].name))
+        };
+        return Some(match place.and_then(|n| i.keys().get(n)) {
+            Some(c) => index_text::key(sight.catalog, &t.def, c, pretty),
+            None => place.and_then(included).unwrap_or_default(),
+        });
     }
-    let unique = if i.unique { "UNIQUE " } else { "" };
-    let kind = match i.kind {
-        IndexKind::Btree => "btree",
-        IndexKind::Hash => "hash",
-    };
+    let unique = if i.unique && !i.options.exclusion { "UNIQUE " } else { "" };
     let object = Object::Table(t.clone());
     let is_short = pretty
         && sight.relation_named("", &t.def.name).is_some_and(|o| Sight::oid(&o) == Sight::oid(&object));
     let table = in_schema(sight, object.schema(), &t.def.name, is_short);
-    Some(format!("CREATE {unique}INDEX {} ON {table} USING {kind} ({})", quote(&i.name), columns(t, i)))
+    let body = index_text::body(sight.catalog, &t.def, i, pretty);
+    Some(format!("CREATE {unique}INDEX {} ON {table} USING {body}", quote(&i.name)))
 }
 
 /// What a constraint says.
@@ -464,9 +451,16 @@ fn constraint(
         };
         c.columns.iter().map(name).collect::<Vec<_>>().join(", ")
     };
+    if let (b'x', Some(i), Some(t)) = (c.kind, c.key, table) {
+        return index_text::exclusion(sight.catalog, &t.def, i, pretty);
+    }
+    let (distinct, include) = c.key.zip(table).map_or((String::new(), String::new()), |(i, t)| {
+        let distinct = if i.options.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
+        (distinct.to_string(), index_text::include(&t.def, i))
+    });
     let mut written = match c.kind {
-        b'p' => format!("PRIMARY KEY ({})", list()),
-        b'u' => format!("UNIQUE ({})", list()),
+        b'p' => format!("PRIMARY KEY ({}){include}", list()),
+        b'u' => format!("UNIQUE{distinct} ({}){include}", list()),
         _ => format!("CHECK ({})", check()),
     };
     if c.kind == b'c' && c.no_inherit {

@@ -4,6 +4,7 @@ use super::fixed;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{Object, Sight, oid_of, schema_oid};
 use super::table::{facts, method, part};
+use crate::deparse::index;
 use ondol_engine::{ForeignDef, IndexDef, KeyAction, Table};
 use ondol_types::catalog::{node_tree, vector};
 use ondol_types::user::domain;
@@ -16,33 +17,44 @@ const CHECKS: usize = 1600;
 pub fn indexes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     if let Some(oid) = wanted.number("indexrelid") {
         return match sight.relation(oid).as_ref().and_then(Object::index) {
-            Some((t, i)) => index(t, i, each),
+            Some((t, i)) => index(sight, t, i, each),
             None => Ok(()),
         };
     }
-    let of = |t: &Arc<Table>, each: Each<'_>| t.def.indexes.iter().try_for_each(|i| index(t, i, each));
+    let of = |t: &Arc<Table>, each: Each<'_>| t.def.indexes.iter().try_for_each(|i| index(sight, t, i, each));
     match wanted.number("indrelid") {
         Some(oid) => sight.table(oid).map_or(Ok(()), |t| of(&t, each)),
         None => sight.tables().try_for_each(|t| of(t, each)),
     }
 }
 
-fn index(t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResult<()> {
-    let types: Vec<TypeId> = i.columns.iter().map(|c| t.def.columns[c.column].ty.id).collect();
-    let numbers: Vec<i16> = i.columns.iter().map(|c| small(c.column + 1)).collect();
+/// The number of a column in an index's lists; 0 of an expression.
+fn number(t: &Table, column: usize) -> i16 {
+    if t.def.columns[column].is_hidden() { 0 } else { small(column + 1) }
+}
+
+fn index(sight: &Sight<'_>, t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResult<()> {
+    let types: Vec<TypeId> = i.keys().iter().map(|c| t.def.columns[c.column].ty.id).collect();
+    let all = i.keys().iter().map(|c| c.column).chain(i.options.include.iter().copied());
+    let numbers: Vec<i16> = all.map(|c| number(t, c)).collect();
+    let expressions: Vec<String> = (i.keys().iter().filter(|c| t.def.columns[c.column].is_hidden()))
+        .map(|c| crate::bind::index::text_of(&t.def.columns[c.column]).to_string())
+        .collect();
+    let expressions = (!expressions.is_empty()).then(|| node_tree(&expressions.join(", ")));
+    let predicate = index::predicate(sight.catalog, &t.def, i, false).map(|p| node_tree(&p));
     let collations: Vec<u32> = types.iter().map(|ty| facts(*ty).collation).collect();
     let classes: Vec<u32> = types.iter().map(|ty| fixed::operator_class(method(i.kind), *ty)).collect();
     let options: Vec<i16> =
-        i.columns.iter().map(|c| i16::from(c.desc) | i16::from(c.nulls_first) << 1).collect();
+        i.keys().iter().map(|c| i16::from(c.desc) | i16::from(c.nulls_first) << 1).collect();
     each(&row![
         Oid(oid_of(i.id)),
         Oid(oid_of(t.def.id)),
-        small(i.columns.len()),
-        small(i.columns.len()),
-        i.unique,
-        false,
+        small(numbers.len()),
+        small(i.keys().len()),
+        i.unique && !i.options.exclusion,
+        i.options.nulls_not_distinct,
         i.primary,
-        false,
+        i.options.exclusion,
         true,
         false,
         true,
@@ -54,8 +66,8 @@ fn index(t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResult<()> {
         vector::oids(&collations)?,
         vector::oids(&classes)?,
         vector::int2s(&options)?,
-        Null,
-        Null,
+        expressions.unwrap_or(Value::Null),
+        predicate.unwrap_or(Value::Null),
     ])
 }
 
@@ -74,6 +86,7 @@ pub struct Constraint<'a> {
     pub columns: Vec<i16>,
     pub check: Option<&'a str>,
     pub foreign: Option<&'a ForeignDef>,
+    pub key: Option<&'a IndexDef>,
 }
 
 /// The constraints of a table.
@@ -82,15 +95,20 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
         oid: oid_of(i.id),
         name: &i.name,
         schema: schema_oid(t.def.schema),
-        kind: if i.primary { b'p' } else { b'u' },
+        kind: match (i.primary, i.options.exclusion) {
+            (true, _) => b'p',
+            (_, true) => b'x',
+            _ => b'u',
+        },
         validated: true,
         table: oid_of(t.def.id),
         ty: 0,
         index: oid_of(i.id),
         no_inherit: true,
-        columns: i.columns.iter().map(|c| small(c.column + 1)).collect(),
+        columns: i.keys().iter().map(|c| number(t, c.column)).collect(),
         check: None,
         foreign: None,
+        key: Some(i),
     });
     let checks = t.def.checks.iter().enumerate().map(|(n, c)| Constraint {
         oid: part(t, CHECKS + n),
@@ -105,6 +123,7 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
         columns: columns_of(t, &c.text),
         check: Some(&c.text),
         foreign: None,
+        key: None,
     });
     let foreign = t.def.foreign.iter().map(|f| Constraint {
         oid: oid_of(f.id),
@@ -119,6 +138,7 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
         columns: f.columns.iter().map(|c| small(c + 1)).collect(),
         check: None,
         foreign: Some(f),
+        key: None,
     });
     keys.chain(checks).chain(foreign).collect()
 }
@@ -162,6 +182,7 @@ pub fn constraints_of_domain<'a>(sight: &Sight<'_>, ty: TypeId) -> Vec<Constrain
         columns: Vec::new(),
         check: c.text.as_deref(),
         foreign: None,
+        key: None,
     };
     user.parts.iter().enumerate().map(check).collect()
 }

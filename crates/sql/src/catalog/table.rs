@@ -68,7 +68,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
             pages: pages(bytes(t)),
             tuples: t.estimate_rows() as f32,
             has_index: !t.def.indexes.is_empty(),
-            attributes: t.def.columns.len(),
+            attributes: t.def.shown().len(),
             checks: t.def.checks.len(),
             identity: b'd',
         },
@@ -80,7 +80,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
                 pages: pages(index_bytes(t, *n)),
                 tuples: t.estimate_rows() as f32,
                 has_index: false,
-                attributes: index.columns.len(),
+                attributes: index.keys().len() + index.options.include.len(),
                 checks: 0,
                 identity: b'n',
             }
@@ -262,7 +262,7 @@ pub fn attributes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> Sql
 fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
     let relation = Sight::oid(object);
     match object {
-        Object::Table(t) => (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| {
+        Object::Table(t) => (t.def.shown().iter().enumerate()).try_for_each(|(n, c)| {
             let has_default = c.default.is_some() || c.computed().is_some();
             let (ty, not_null) = (declared(c), c.not_null);
             let (identity, generated) = match &c.generated {
@@ -275,23 +275,17 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
             let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
             attribute(&a, each)
         }),
-        Object::Index(t, n) => t.def.indexes[*n].columns.iter().enumerate().try_for_each(|(n, column)| {
-            let c = &t.def.columns[column.column];
-            let (ty, not_null, has_default) = (declared(c), false, false);
-            attribute(
-                &Attribute {
-                    relation,
-                    name: &c.name,
-                    ty,
-                    number: n + 1,
-                    not_null,
-                    has_default,
-                    identity: 0,
-                    generated: 0,
-                },
-                each,
-            )
-        }),
+        Object::Index(t, n) => {
+            let index = &t.def.indexes[*n];
+            let all = index.keys().iter().map(|c| c.column).chain(index.options.include.iter().copied());
+            let names = crate::bind::index::names(&t.def, index);
+            all.zip(&names).enumerate().try_for_each(|(n, (column, name))| {
+                let (ty, number, not_null) = (declared(&t.def.columns[column]), n + 1, false);
+                let (has_default, identity, generated) = (false, 0, 0);
+                let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+                attribute(&a, each)
+            })
+        }
         Object::Sequence(_) => {
             let columns =
                 [("last_value", TypeId::INT8), ("log_cnt", TypeId::INT8), ("is_called", TypeId::BOOL)];
@@ -335,7 +329,7 @@ pub fn part(table: &Table, place: usize) -> u32 {
 pub fn defaults(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     let of = |t: &Arc<Table>, each: Each<'_>| {
         let relation = Sight::oid(&Object::Table(t.clone()));
-        (t.def.columns.iter().enumerate()).try_for_each(|(n, c)| {
+        (t.def.shown().iter().enumerate()).try_for_each(|(n, c)| {
             match c.default.as_deref().or(c.computed()) {
                 Some(text) => each(&row![Oid(part(t, n)), Oid(relation), small(n + 1), node_tree(text)]),
                 None => Ok(()),

@@ -76,7 +76,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | RangeStart { cursor, .. }
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
-        ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].name.clone(),
+        ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].label().to_string(),
         Insert { table, .. } | Violated { table, .. } | OutOfView { table, .. } => {
             p.tables[table.0 as usize].def.name.clone()
         }
@@ -86,7 +86,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
             let t = p.table_of(cursor.0);
             let names: Vec<&str> = p.lists[columns.0 as usize]
                 .iter()
-                .map(|c| t.def.columns[*c as usize].name.as_str())
+                .map(|c| t.def.columns[*c as usize].label())
                 .collect();
             let by = match (*op, p.index_of(cursor.0)) {
                 (PointUpdate { .. }, Some(index)) => format!("{}, ", index.def.name),
@@ -141,7 +141,7 @@ fn column_at(p: &Program, at: u32) -> String {
             && at < c.row_at + t.layout.row_size as u32
             && let Some(n) = t.layout.columns.iter().position(|l| c.row_at + u32::from(l.offset) == at)
         {
-            return format!("{}.{}", t.def.name, t.def.columns[n].name);
+            return format!("{}.{}", t.def.name, t.def.columns[n].label());
         }
     }
     String::new()

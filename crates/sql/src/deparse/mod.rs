@@ -17,17 +17,20 @@
 //! | `query` | queries: clauses, joins, set operations |
 //! | `expr` | expressions, and the parentheses around them |
 //! | `name` | what relations and columns are called |
+//! | `index` | what indexes are of |
 //!
 //! Source: PostgreSQL 15's answers.
 
 mod expr;
+pub mod index;
 mod name;
 mod query;
 
+use crate::bind::check::{self, Over};
 pub use crate::bind::check::TableText;
 use crate::bind::written::{Notes, Verbatim};
 use crate::bound::{Query, Rel, RelEntry};
-use ondol_engine::{Catalog, Path, Table, ViewDef};
+use ondol_engine::{Catalog, ColumnDef, Name, Path, Table, ViewDef};
 use ondol_types::SqlResult;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -146,6 +149,36 @@ pub fn query(of: &Verbatim, names: Option<&[String]>, catalog: &Catalog, style: 
     let mut w = Scribe::new(&of.notes, catalog, style);
     w.query(&of.query, names, true);
     w.out.trim_end().to_string()
+}
+
+/// An expression over a row of a table, from its text: as PostgreSQL shows it, each column by its bare name,
+/// to be read by the usual path.
+pub fn over_row(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    over: Over,
+    text: &str,
+) -> SqlResult<String> {
+    over_row_in(catalog, table, columns, over, text, Style::Shown { pretty: false })
+}
+
+fn over_row_in(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    over: Over,
+    text: &str,
+    style: Style,
+) -> SqlResult<String> {
+    let (e, notes) = check::over_row_as_written(catalog, table, columns, over, text)?;
+    let columns = columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+    let entry = RelEntry { rel: Rel::Values(Vec::new()), alias: String::new(), columns };
+    let query = Query { rels: vec![entry], ..Query::default() };
+    let mut w = Scribe::new(&notes, catalog, style);
+    w.scopes.push(Scope { query: Some(&query), names: vec![String::new()] });
+    w.expr(&e, false);
+    Ok(w.out)
 }
 
 /// A view's query as PostgreSQL's `pg_get_viewdef` shows it, to be read by the path.

@@ -25,7 +25,7 @@ impl<'q> Scribe<'q> {
     /// The table or view that a relation is.
     pub(super) fn known(&self, query: &'q Query, rel: usize) -> Option<Known<'q>> {
         if let Some(Rel::Table(t)) = query.rels.get(rel).map(|r| &r.rel) {
-            let columns = t.def.columns.iter().map(|c| c.name.as_str()).collect();
+            let columns = t.def.shown().iter().map(|c| c.name.as_str()).collect();
             return Some(Known { id: t.def.id, schema: t.def.schema, name: &t.def.name, columns });
         }
         let view = self.catalog.view_by_id(written(query, rel)?.view?)?;

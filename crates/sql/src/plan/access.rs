@@ -6,14 +6,16 @@
 //! of them would; a bound on one side a third, on both a tenth; any other equality a tenth, any other
 //! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
-use super::logical::{Expr, ExprKind};
+use super::logical::{Expr, ExprKind, Hidden};
 use super::physical::{Access, KeyValue};
 use super::refs::{Inputs, RelSet};
 use super::ways::Ways;
 use crate::foreign::ForeignTable;
+use crate::imply::implies;
 use ondol_engine::{IndexDef, IndexKind, Table};
-use ondol_types::TypeId;
 use ondol_types::func::Volatility;
+use ondol_types::{Type, TypeId, Value};
+use std::sync::LazyLock;
 
 /// An order that is wanted of a rel's rows: (column, desc, nulls first).
 pub type Order = [(u16, bool, bool)];
@@ -51,6 +53,10 @@ pub fn likely_rows(table: &Table) -> f64 {
 
 const SMALL: f64 = 1000.0;
 
+/// What the hidden column of a predicate is where a row is in the index.
+static TRUE: LazyLock<Expr> =
+    LazyLock::new(|| Expr { kind: ExprKind::Const(Value::Bool(true)), ty: Type::BOOL, at: u32::MAX });
+
 /// A guess of the rows of `n` that have given values in the first `k` columns of an index.
 fn rows_of_prefix(index: &IndexDef, k: usize, n: f64) -> f64 {
     let m = index.columns.len() as f64;
@@ -65,6 +71,8 @@ pub struct Place<'i> {
     pub inputs: &'i Inputs,
     pub rel: u16,
     pub bound: RelSet,
+    /// The hidden columns of the statement's tables.
+    pub hidden: &'i [Hidden],
 }
 
 impl Place<'_> {
@@ -157,6 +165,17 @@ fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> C
                     out.equal.push((column, KeyValue::List(list), e));
                 }
             }
+        }
+    }
+    // A partial index has the rows that are wanted if its predicate follows from the conditions.
+    for index in table.def.indexes.iter() {
+        let Some(column) = index.predicate().map(|c| c as u16) else { continue };
+        let is_it = |h: &&Hidden| h.table == table.def.id && h.column == column && h.predicate;
+        let Some(predicate) = place.hidden.iter().find(is_it) else { continue };
+        let is_known = out.equal.iter().any(|(c, ..)| *c == column);
+        let same = |(r, c): (u16, u16), (_, own): (u16, u16)| r == place.rel && c == own;
+        if !is_known && implies(conjuncts, &predicate.expr, &same) {
+            out.equal.push((column, KeyValue::One(&TRUE), &TRUE))
         }
     }
     // Single values first: a list is taken only where there is none.
@@ -421,7 +440,7 @@ pub fn catalog_key<'a>(rel: u16, relation: &str, filter: &[&'a Expr]) -> Option<
     }
     let mut inputs = Inputs::default();
     inputs.add(0, vec![rel]);
-    let place = Place { inputs: &inputs, rel, bound: RelSet::EMPTY };
+    let place = Place { inputs: &inputs, rel, bound: RelSet::EMPTY, hidden: &[] };
     filter.iter().find_map(|e| {
         let (column, cond, value, ..) = column_condition(e, &place)?;
         let holds =
@@ -440,7 +459,7 @@ pub fn foreign_bounds<'a>(
     // Any value but one of the row itself is there.
     let mut inputs = Inputs::default();
     inputs.add(0, vec![rel]);
-    let place = Place { inputs: &inputs, rel, bound: RelSet::EMPTY };
+    let place = Place { inputs: &inputs, rel, bound: RelSet::EMPTY, hidden: &[] };
     [true, false].map(|lower| {
         filter.iter().find_map(|e| {
             let (column, cond, value, ..) = column_condition(e, &place)?;

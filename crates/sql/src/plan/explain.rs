@@ -487,12 +487,14 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
     let mut parts = Vec::new();
     let column = |index: usize, n: usize| {
         let def = &table.def.indexes[index];
-        table.def.columns[def.columns[n].column].name.clone()
+        table.def.columns[def.columns[n].column].label().to_string()
     };
+    // Which rows are in a partial index its definition says.
+    let known = |index: usize| usize::from(table.def.indexes[index].options.partial);
     match access {
         Access::Full => {}
         Access::Lookup { index, keys, .. } => {
-            for (n, k) in keys.iter().enumerate() {
+            for (n, k) in keys.iter().enumerate().skip(known(*index)) {
                 let c = column(*index, n);
                 parts.push(match k {
                     KeyValue::One(e) => format!("({c} = {})", expr(e, names)),
@@ -504,7 +506,7 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
             }
         }
         Access::Range { index, prefix, low, high, .. } => {
-            for (n, e) in prefix.iter().enumerate() {
+            for (n, e) in prefix.iter().enumerate().skip(known(*index)) {
                 parts.push(format!("({} = {})", column(*index, n), expr(e, names)));
             }
             for (b, op) in [(low, ">"), (high, "<")] {

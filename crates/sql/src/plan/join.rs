@@ -10,7 +10,7 @@
 //!   first, and as many as make the rest follow.
 use super::access::{self, Choice, Place, hash_keys, is_key, likely_rows, table_rows};
 use super::equality::{Classes, Equality, equality};
-use super::logical::{Expr, ExprKind, JoinKind, Logical, Source};
+use super::logical::{Expr, ExprKind, Hidden, JoinKind, Logical, Source};
 use super::operators::{Planned, Planner, Want};
 use super::physical::{Access, KeyValue, Method, Node, Operator};
 use super::refs::*;
@@ -42,10 +42,11 @@ struct Joins<'a> {
     wanted: Option<Wanted>,
     limited: bool,
     ways: Ways,
+    hidden: &'a [Hidden],
 }
 
 /// Plans joins, filters and what they are over.
-pub fn plan<'a>(planner: &Planner<'_>, tree: &'a Logical, want: &Want) -> SqlResult<Planned<'a>> {
+pub fn plan<'a>(planner: &Planner<'a, '_>, tree: &'a Logical, want: &Want) -> SqlResult<Planned<'a>> {
     let mut leaves = Vec::new();
     inputs(tree, &mut leaves);
     let mut cx = Joins {
@@ -54,6 +55,7 @@ pub fn plan<'a>(planner: &Planner<'_>, tree: &'a Logical, want: &Want) -> SqlRes
         wanted: want.order.clone(),
         limited: want.limited,
         ways: planner.ways,
+        hidden: planner.hidden,
     };
     for (n, leaf) in leaves.iter().enumerate() {
         cx.inputs.add(n as u16, leaf.gives());
@@ -116,7 +118,7 @@ impl<'a> Joins<'a> {
     }
 
     fn place(&self, input: u16, bound: RelSet) -> Place<'_> {
-        Place { inputs: &self.inputs, rel: self.list[input as usize].rel, bound }
+        Place { inputs: &self.inputs, rel: self.list[input as usize].rel, bound, hidden: self.hidden }
     }
 }
 

@@ -310,9 +310,25 @@ pub enum Root {
     },
 }
 
+/// The relation of a hidden column's own row in its expression.
+pub const OWN: u16 = u16::MAX;
+
+/// A hidden column of a table: the expression that it keeps the value of, or the predicate of which it keeps
+/// whether it is true, over the relation [`OWN`].
+#[derive(Clone, Debug)]
+pub struct Hidden {
+    /// The table's number.
+    pub table: u32,
+    pub column: u16,
+    pub predicate: bool,
+    pub expr: Expr,
+}
+
 /// A statement as a tree.
 #[derive(Clone, Debug)]
 pub struct Statement {
+    /// Of the tables in it.
+    pub hidden: Vec<Hidden>,
     pub root: Root,
     /// The queries within expressions.
     pub queries: Vec<Block>,

@@ -7,6 +7,7 @@
 use super::logical::*;
 use crate::bind::{MAX_LEVELS, MAX_QUERIES, too_complex};
 use crate::bound::{self, From, InsertColumn, Query, Rel, SetOperation, Target};
+use ondol_engine::Catalog;
 use ondol_types::func::Volatility;
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
@@ -45,6 +46,7 @@ pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
         s => s.columns(),
     };
     Ok(Statement {
+        hidden: Vec::new(),
         root,
         queries: l.queries,
         with: l.with,
@@ -53,6 +55,30 @@ pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
         columns,
         catalog_version: bound.catalog_version,
     })
+}
+
+/// The hidden columns of the tables of a statement, with what they are (see [`Hidden`]).
+pub fn hidden(bound: &bound::Bound, catalog: &Catalog) -> Vec<Hidden> {
+    let mut all = Vec::new();
+    for table in bound.tables() {
+        for (column, predicate, expr) in crate::bind::index::hidden_of(catalog, &table.def) {
+            let Some(expr) = alone(&expr) else { continue };
+            all.push(Hidden { table: table.def.id, column, predicate, expr })
+        }
+    }
+    all
+}
+
+/// An expression of relation 0, which is [`OWN`] then. `None` where a query stands in it.
+fn alone(e: &bound::Expr) -> Option<Expr> {
+    let kind = match &e.kind {
+        bound::ExprKind::Column { column, .. } => ExprKind::Column { depth: 0, rel: OWN, column: *column },
+        kind => {
+            let no = || internal("a query in an expression of an index");
+            kind.try_map(&mut |e| alone(e).ok_or_else(no), &mut |_| Err(no())).ok()?
+        }
+    };
+    Some(Expr { kind, ty: e.ty, at: u32::MAX })
 }
 
 /// A query level.
@@ -378,7 +404,12 @@ impl<'b> Lower<'b, '_> {
     /// FROM and WHERE.
     fn from(&mut self, q: &'b Query) -> SqlResult<Logical> {
         for entry in &q.rels {
-            let rel = self.relation(&entry.alias, entry.columns.clone())?;
+            let mut columns = entry.columns.clone();
+            if let Rel::Table(t) = &entry.rel {
+                let hidden = t.def.columns.iter().skip(columns.len());
+                columns.extend(hidden.map(|c| (c.label().to_string(), c.ty)))
+            }
+            let rel = self.relation(&entry.alias, columns)?;
             self.this()?.rels.push(rel);
         }
         let mut tree = None;
@@ -490,7 +521,8 @@ impl<'b> Lower<'b, '_> {
         let def = &i.table.0.def;
         let update = i.on_conflict.as_ref().and_then(|c| c.update.as_ref());
         let alias = update.and_then(|u| u.query.rels.first()).map_or(&def.name, |r| &r.alias);
-        let rel = self.relation(alias, def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect())?;
+        let rel =
+            self.relation(alias, def.columns.iter().map(|c| (c.label().to_string(), c.ty)).collect())?;
         self.this()?.rels.push(rel);
         let on_conflict = match &i.on_conflict {
             Some(c) => Some(OnConflict {

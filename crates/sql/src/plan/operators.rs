@@ -26,9 +26,10 @@ pub struct Planned<'a> {
     pub ordered: bool,
 }
 
-pub struct Planner<'l> {
+pub struct Planner<'a, 'l> {
     limits: Limits<'l>,
     pub ways: Ways,
+    pub hidden: &'a [logical::Hidden],
     /// How many rows each WITH query may have.
     pub with_rows: Vec<f64>,
 }
@@ -42,7 +43,7 @@ pub fn plan<'a>(
     limits: Limits<'_>,
     ways: Ways,
 ) -> SqlResult<Statement<'a>> {
-    let mut planner = Planner { limits, ways, with_rows: Vec::new() };
+    let mut planner = Planner { limits, ways, hidden: &statement.hidden, with_rows: Vec::new() };
     let mut with = Vec::new();
     for (name, rows) in &statement.with {
         let rows = planner.rows(rows)?;
@@ -89,7 +90,7 @@ pub fn plan<'a>(
     Ok(plan)
 }
 
-impl<'a> Planner<'_> {
+impl<'a> Planner<'a, '_> {
     fn rows(&self, rows: &'a logical::Block) -> SqlResult<Subplan<'a>> {
         let mut node = self.tree(&rows.tree, &Want::default())?.node;
         let mut output: Vec<&'a logical::Expr> = rows.output.iter().collect();

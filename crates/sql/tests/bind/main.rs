@@ -25,6 +25,7 @@ fn index_def(id: u32, i: &NewIndex) -> IndexDef {
         primary: i.primary,
         constraint: i.constraint,
         columns: i.columns.clone(),
+        options: i.options.clone(),
     }
 }
 

@@ -332,7 +332,7 @@ impl<'q> Shower<'q> {
                 out.extend(foreign.iter().map(|f| format!("{f:?}")));
                 out
             }
-            Statement::CreateIndex { table, index: i, if_not_exists, concurrently } => {
+            Statement::CreateIndex { table, index: i, if_not_exists, concurrently, alter: _ } => {
                 let how = if *concurrently { " concurrently" } else { "" };
                 vec![format!("create index{how} on {} if_not_exists={if_not_exists}", named(table)), index(i)]
             }

@@ -29,7 +29,7 @@ fn bare(tree: &mut Logical) {
     }
 }
 
-fn simplify(e: &mut Expr) {
+pub fn simplify(e: &mut Expr) {
     children_mut(e, &mut simplify);
     if let Some(other) = simpler(e) {
         *e = other;

@@ -13,6 +13,7 @@ mod derived;
 mod equal;
 mod exists;
 mod fold;
+mod hidden;
 mod outer;
 mod push;
 mod scalar;
@@ -35,6 +36,7 @@ pub const ALL: &[(&str, Rewrite)] = &[
     ("outer", outer::reduce),
     ("equal", equal::carry),
     ("push", push::down),
+    ("hidden", hidden::read),
     ("unused", unused::remove),
 ];
 

@@ -1,0 +1,490 @@
+//! CREATE INDEX, and what indexes are about that is no column: expressions and predicates.
+//!
+//! - **H1** An expression of a key is a hidden column of the table, which is computed as a generated column
+//!   is, so that whoever looks after rows and indexes knows nothing but columns. The same expression is one
+//!   column, however many indexes it is in.
+//! - **H2** A predicate is one, too: true where the predicate is true, else NULL. It is the first column of
+//!   the index's key.
+//! - **H3** Its text is the expression as PostgreSQL shows it, over the table's columns by their bare names.
+//!   Its name is that text as messages have it behind a mark ([`HIDDEN`]), or the predicate's text behind two.
+//! - **H4** Hidden columns stand behind all others, so a column's number is its place.
+
+use super::accepted::{self, is_index_storage};
+use super::check::{self, Over};
+use super::ddl::check_key_count;
+use super::tree::{kind, refuse, strings, unexpected};
+use super::{Binder, expr};
+use crate::bound::{AlterTable, AlteredColumn, Expr, ExprKind, NewIndex, Rel, Statement};
+use crate::imply::same_value;
+use crate::parse::tree::{self, IndexElem, Node, SortByDir, SortByNulls, node::Node as Kind};
+use ondol_engine::{
+    Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, TableDef,
+};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+
+/// The state of what a definition cannot be.
+const INVALID_DEFINITION: &str = "42P17";
+
+/// What a part of an index is of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Part {
+    Column(usize),
+    /// A hidden column: its name, what it is computed by, and its type.
+    Hidden(String, String, Type),
+}
+
+/// A part of a key.
+pub(super) struct KeyPart {
+    pub part: Part,
+    pub desc: bool,
+    pub nulls_first: bool,
+    /// What stands for it in a name that is chosen.
+    pub label: String,
+}
+
+/// A table's definition that gets hidden columns, and where its columns come from.
+pub(super) struct Hiding {
+    pub def: TableDef,
+    pub columns: Vec<AlteredColumn>,
+}
+
+impl Hiding {
+    pub fn new(def: &TableDef) -> Hiding {
+        Hiding { def: def.clone(), columns: (0..def.columns.len()).map(AlteredColumn::Kept).collect() }
+    }
+
+    fn find(&self, name: &str, text: &str, ty: Type) -> Option<usize> {
+        let is_it = |c: &ColumnDef| c.name == name && c.computed() == Some(text) && c.ty == ty;
+        self.def.columns.iter().position(is_it)
+    }
+
+    /// The places of parts, which get columns where they have none.
+    pub fn places(&mut self, parts: &[&Part]) -> Vec<usize> {
+        let missing =
+            |p: &&&Part| matches!(p, Part::Hidden(name, text, ty) if self.find(name, text, *ty).is_none());
+        if parts.iter().any(|p| missing(&p)) {
+            // Rows are copied anyway.
+            sweep(&mut self.def, &mut self.columns)
+        }
+        let place = |p: &&Part| match p {
+            Part::Column(n) => *n,
+            Part::Hidden(name, text, ty) => self.find(name, text, *ty).unwrap_or_else(|| {
+                let generated = Some(Generated::Stored(text.clone()));
+                self.def.columns.push(ColumnDef { generated, ..ColumnDef::new(name.clone(), *ty) });
+                self.columns.push(AlteredColumn::Computed(text.clone()));
+                self.def.columns.len() - 1
+            }),
+        };
+        parts.iter().map(place).collect()
+    }
+}
+
+/// The same for a new table's columns.
+pub(super) fn places_in(columns: &mut Vec<ColumnDef>, parts: &[&Part]) -> Vec<usize> {
+    let place = |p: &&Part| match p {
+        Part::Column(n) => *n,
+        Part::Hidden(name, text, ty) => {
+            let there = columns.iter().position(|c| c.name == *name);
+            there.unwrap_or_else(|| {
+                let generated = Some(Generated::Stored(text.clone()));
+                columns.push(ColumnDef { generated, ..ColumnDef::new(name.clone(), *ty) });
+                columns.len() - 1
+            })
+        }
+    };
+    parts.iter().map(place).collect()
+}
+
+/// Takes hidden columns out that no index has.
+pub(super) fn sweep(def: &mut TableDef, columns: &mut Vec<AlteredColumn>) {
+    for n in (0..def.columns.len()).rev() {
+        if def.columns[n].is_hidden() && !def.is_indexed(n) {
+            def.remove_column(n);
+            columns.remove(n);
+        }
+    }
+}
+
+/// Whether a hidden column is that of a predicate (H3).
+pub fn is_predicate(column: &ColumnDef) -> bool {
+    column.name.strip_prefix(HIDDEN).is_some_and(|n| n.starts_with(HIDDEN))
+}
+
+/// The text of what a hidden column is of (H3).
+pub fn text_of(column: &ColumnDef) -> &str {
+    if is_predicate(column) { column.label() } else { column.computed().unwrap_or(column.label()) }
+}
+
+/// The name of a hidden column, and what it is computed by (H2, H3).
+fn hidden_as(
+    catalog: &Catalog,
+    table: &Name,
+    columns: &[ColumnDef],
+    over: Over,
+    text: &str,
+) -> SqlResult<(String, String)> {
+    Ok(match over {
+        Over::Predicate => (format!("{HIDDEN}{HIDDEN}{text}"), format!("CASE WHEN {text} THEN true END")),
+        Over::IndexExpression => {
+            let label = crate::deparse::index::label(catalog, table, columns, text)?;
+            (format!("{HIDDEN}{label}"), text.to_string())
+        }
+    })
+}
+
+/// The hidden columns of a table that are kept up: their places, whether each is that of a predicate, and what
+/// they are, over relation 0. Nothing where that has no meaning: then no query is about it either.
+pub fn hidden_of(catalog: &Catalog, def: &TableDef) -> Vec<(u16, bool, Expr)> {
+    let hidden = def.columns.iter().enumerate().skip(def.shown().len());
+    let live = hidden.filter(|(_, c)| c.computed().is_some());
+    live.filter_map(|(n, c)| {
+        let over = over_of(c);
+        let e = check::bind_over_row(catalog, &def.full_name(), def.shown(), over, text_of(c)).ok()?;
+        Some((n as u16, over == Over::Predicate, e))
+    })
+    .collect()
+}
+
+/// What a hidden column is of.
+pub(super) fn over_of(column: &ColumnDef) -> Over {
+    if is_predicate(column) { Over::Predicate } else { Over::IndexExpression }
+}
+
+/// A hidden column becomes that of another expression.
+pub(super) fn set_hidden(
+    catalog: &Catalog,
+    def: &mut TableDef,
+    n: usize,
+    over: Over,
+    text: &str,
+    ty: Type,
+) -> SqlResult<()> {
+    let (name, computed) = hidden_as(catalog, &def.full_name(), def.shown(), over, text)?;
+    let column = &mut def.columns[n];
+    (column.name, column.ty) = (name, if over == Over::Predicate { Type::BOOL } else { ty });
+    column.generated = Some(Generated::Stored(computed));
+    Ok(())
+}
+
+fn wrong(state: &'static str, message: impl Into<String>) -> SqlError {
+    SqlError::new(state, message)
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn create_index(&mut self, s: &'a tree::IndexStmt) -> SqlResult<Statement> {
+        let relation = self.relation_name(&s.relation)?;
+        refuse(
+            !s.idxcomment.is_empty() || s.primary || s.isconstraint || s.iswithoutoverlaps,
+            "this kind of index",
+        )?;
+        refuse(s.deferrable || s.initdeferred, "a DEFERRABLE index")?;
+        self.refuse_view(relation, |name| {
+            let message = format!("cannot create index on relation \"{name}\"");
+            let error = wrong(sqlstate::WRONG_OBJECT_TYPE, message);
+            error.detail("This operation is not supported for views.")
+        })?;
+        let table = self.table(relation)?;
+        let index_kind = index_method(&s.access_method)?;
+        self.storage(&s.options, is_index_storage, accepted::INDEX_STORAGE)?;
+        self.tablespace(&s.table_space)?;
+        let keys = self.key_parts(&table.def, &s.index_params, index_kind)?;
+        let include = self.included(&table.def, &s.index_including_params, index_kind)?;
+        check_key_count(keys.len() + include.len())?;
+        let predicate = match s.where_clause.as_deref() {
+            Some(node) => self.predicate(&table.def, node)?,
+            None => None,
+        };
+        let full = table.def.full_name();
+        let name = if s.idxname.is_empty() {
+            let columns = include.iter().map(|c| table.def.columns[*c].name.as_str());
+            let names = distinct_names(keys.iter().map(|k| k.label.as_str()).chain(columns));
+            self.choose_name(&full, &names.join("_"), "idx", &|_| false)
+        } else {
+            if !s.if_not_exists {
+                self.no_such_relation(&Name::new(table.def.schema, &*s.idxname))?;
+            }
+            s.idxname.clone()
+        };
+        let mut hiding = Hiding::new(&table.def);
+        let (columns, options) = key_columns(&mut hiding, &keys, predicate.as_ref(), include);
+        let index = NewIndex {
+            name: Some(name),
+            kind: index_kind,
+            unique: s.unique,
+            primary: false,
+            constraint: false,
+            columns,
+            options: IndexOptions { nulls_not_distinct: s.nulls_not_distinct, ..options },
+        };
+        let alter = (hiding.def != table.def).then(|| {
+            Box::new(AlterTable {
+                def: Some(hiding.def),
+                columns: hiding.columns,
+                ..AlterTable::new(full.clone(), "CREATE INDEX")
+            })
+        });
+        Ok(Statement::CreateIndex {
+            table: full,
+            index,
+            alter,
+            if_not_exists: s.if_not_exists,
+            concurrently: s.concurrent,
+        })
+    }
+
+    pub(super) fn key_parts(
+        &mut self,
+        def: &TableDef,
+        nodes: &'a [Node],
+        index_kind: IndexKind,
+    ) -> SqlResult<Vec<KeyPart>> {
+        let mut keys = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("an index column")) };
+            keys.push(self.key_part(def, e, index_kind)?)
+        }
+        Ok(keys)
+    }
+
+    pub(super) fn key_part(
+        &mut self,
+        def: &TableDef,
+        e: &'a IndexElem,
+        index_kind: IndexKind,
+    ) -> SqlResult<KeyPart> {
+        refuse(!e.opclassopts.is_empty(), "options of an operator class")?;
+        let (part, ty, label) = match e.expr.as_deref() {
+            None => {
+                let column = column_of(def, &e.name)?;
+                (Part::Column(column), def.columns[column].ty.id, e.name.clone())
+            }
+            Some(node) => {
+                let (part, ty) = self.index_expression(def, node)?;
+                let label = match &part {
+                    Part::Column(n) => def.columns[*n].name.clone(),
+                    Part::Hidden(..) => expr::index_label(node),
+                };
+                (part, ty.id, label)
+            }
+        };
+        if let Some(name) = strings(&e.collation)?.last() {
+            expr::check_collation(name, ty, -1)?;
+        }
+        let class = strings(&e.opclass)?;
+        if let Some(class) = class.last() {
+            refuse(!is_default_class(class, ty), format_args!("operator class \"{class}\""))?;
+        }
+        let ordered = e.ordering() != SortByDir::SortbyDefault
+            || !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined);
+        if index_kind == IndexKind::Hash && ordered {
+            let what = if e.ordering() != SortByDir::SortbyDefault { "ASC/DESC" } else { "NULLS FIRST/LAST" };
+            let message = format!("access method \"hash\" does not support {what} options");
+            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
+        let desc = e.ordering() == SortByDir::SortbyDesc;
+        let nulls_first = match e.nulls_ordering() {
+            SortByNulls::SortbyNullsFirst => true,
+            SortByNulls::SortbyNullsLast => false,
+            _ => desc,
+        };
+        Ok(KeyPart { part, desc, nulls_first, label })
+    }
+
+    /// The columns of INCLUDE.
+    pub(super) fn included(
+        &self,
+        def: &TableDef,
+        nodes: &'a [Node],
+        index_kind: IndexKind,
+    ) -> SqlResult<Vec<usize>> {
+        if !nodes.is_empty() && index_kind == IndexKind::Hash {
+            let message = "access method \"hash\" does not support included columns";
+            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
+        let one = |node: &'a Node| {
+            let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("INCLUDE")) };
+            let refused = |what: &str| Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, what));
+            if e.expr.is_some() {
+                return refused("expressions are not supported in included columns");
+            }
+            let column = column_of(def, &e.name)?;
+            let no =
+                |what: &str| wrong(INVALID_DEFINITION, format!("including column does not support {what}"));
+            if !e.collation.is_empty() {
+                return Err(no("a collation"));
+            }
+            if !e.opclass.is_empty() {
+                return Err(no("an operator class"));
+            }
+            if e.ordering() != SortByDir::SortbyDefault {
+                return Err(no("ASC/DESC options"));
+            }
+            if !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined) {
+                return Err(no("NULLS FIRST/LAST options"));
+            }
+            Ok(column)
+        };
+        nodes.iter().map(one).collect()
+    }
+
+    /// An expression of a key.
+    fn index_expression(&mut self, def: &TableDef, node: &'a Node) -> SqlResult<(Part, Type)> {
+        let (value, text) = self.row_text(def, Over::IndexExpression, node)?;
+        if let ExprKind::Column { column, .. } = value.kind {
+            return Ok((Part::Column(usize::from(column)), value.ty));
+        }
+        super::types::check_stored(value.ty.id)?;
+        let over = Over::IndexExpression;
+        let (name, computed) = hidden_as(self.catalog, &def.full_name(), def.shown(), over, &text)?;
+        Ok((Part::Hidden(name, computed, value.ty), value.ty))
+    }
+
+    /// A predicate; none where it is true of all rows.
+    pub(super) fn predicate(&mut self, def: &TableDef, node: &'a Node) -> SqlResult<Option<Part>> {
+        let (value, text) = self.row_text(def, Over::Predicate, node)?;
+        if matches!(value.kind, ExprKind::Const(Value::Bool(true))) {
+            return Ok(None);
+        }
+        let over = Over::Predicate;
+        let (name, computed) = hidden_as(self.catalog, &def.full_name(), def.shown(), over, &text)?;
+        Ok(Some(Part::Hidden(name, computed, Type::BOOL)))
+    }
+
+    /// An expression of an index with its text (H3).
+    fn row_text(&mut self, def: &TableDef, over: Over, node: &'a Node) -> SqlResult<(Expr, String)> {
+        let (table, columns) = (def.full_name(), def.shown());
+        let value = self.over_row(&table, columns, over, node)?;
+        if !check::is_constant_of(&value) {
+            let message = format!("functions in {} must be marked IMMUTABLE", over.what());
+            return Err(wrong(INVALID_DEFINITION, message));
+        }
+        let kept = self.kept_text(node, &|b, node| b.over_row(&table, columns, over, node).map(drop))?;
+        let text = crate::deparse::over_row(self.catalog, &table, columns, over, &kept)?;
+        let is_same = |read: &Expr| same_value(read, &value, &|a, b| a == b) || has_query(&value);
+        match check::bind_over_row(self.catalog, &table, columns, over, &text) {
+            Ok(read) if is_same(&read) => Ok((value, text)),
+            // Another text would be another expression.
+            _ => Err(SqlError::unsupported(format_args!("the {} {kept}", over.what()))),
+        }
+    }
+}
+
+/// Whether a query stands in an expression, as a call of a registered query is one.
+fn has_query(e: &Expr) -> bool {
+    let mut found = false;
+    crate::bound::walk_expr(e, 0, &mut |e, _| {
+        found |= crate::bound::inner_query(e).is_some();
+        !found
+    });
+    found
+}
+
+/// The columns of a key, the predicate's first (H2), and what options say of it.
+pub(super) fn key_columns(
+    hiding: &mut Hiding,
+    keys: &[KeyPart],
+    predicate: Option<&Part>,
+    include: Vec<usize>,
+) -> (Vec<IndexColumn>, IndexOptions) {
+    let parts: Vec<&Part> = predicate.into_iter().chain(keys.iter().map(|k| &k.part)).collect();
+    let places = hiding.places(&parts);
+    let first = predicate.map(|_| (false, false));
+    let orders = first.into_iter().chain(keys.iter().map(|k| (k.desc, k.nulls_first)));
+    let columns = places.into_iter().zip(orders);
+    let columns = columns.map(|(column, (desc, nulls_first))| IndexColumn { column, desc, nulls_first });
+    let options = IndexOptions { partial: predicate.is_some(), include, ..IndexOptions::default() };
+    (columns.collect(), options)
+}
+
+fn column_of(def: &TableDef, name: &str) -> SqlResult<usize> {
+    if let Some(n) = def.column(name) {
+        return Ok(n);
+    }
+    if ondol_types::known::is_system_column(name) {
+        let message = "index creation on system columns is not supported";
+        return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+    }
+    Err(wrong(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))
+}
+
+/// Names, each with a number behind it if it was there before.
+pub(super) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for name in names {
+        let mut chosen = name.to_string();
+        let mut count = 0;
+        while out.contains(&chosen) {
+            count += 1;
+            chosen = format!("{name}{count}")
+        }
+        out.push(chosen)
+    }
+    out
+}
+
+/// The indexes that call a registered query, each with its table's number.
+pub fn calling(catalog: &Catalog, function: u32) -> Vec<(Name, u32)> {
+    let mut found = Vec::new();
+    for table in catalog.tables() {
+        let calls = |e: &Expr| {
+            let mut is_there = false;
+            crate::bound::walk_expr(e, 0, &mut |e, _| {
+                if let Some(q) = crate::bound::inner_query(e) {
+                    let is_it = |r: &crate::bound::RelEntry| matches!(&r.rel, Rel::Function { function: f, .. } if f.id == function);
+                    is_there |= q.rels.iter().any(is_it)
+                }
+                !is_there
+            });
+            is_there
+        };
+        if table.def.shown().len() == table.def.columns.len() {
+            continue;
+        }
+        let hidden: Vec<usize> = (hidden_of(catalog, &table.def).into_iter())
+            .filter(|h| calls(&h.2))
+            .map(|h| usize::from(h.0))
+            .collect();
+        let named = table.def.indexes.iter().filter(|i| i.all_columns().any(|c| hidden.contains(&c)));
+        found.extend(named.map(|i| (table.def.index_name(i), i.id)))
+    }
+    found
+}
+
+/// What the columns of an index are called in the catalogue.
+pub fn names(def: &TableDef, index: &IndexDef) -> Vec<String> {
+    let name = |column: usize| {
+        let column = &def.columns[column];
+        let expression = || {
+            let raws = crate::parse::parse(&format!("SELECT {}", text_of(column))).ok()?;
+            super::only_target(&raws).map(expr::index_label)
+        };
+        match column.is_hidden() {
+            true => expression().unwrap_or_else(|| "expr".into()),
+            false => column.name.clone(),
+        }
+    };
+    let all = index.keys().iter().map(|c| c.column).chain(index.options.include.iter().copied());
+    let all: Vec<String> = all.map(name).collect();
+    distinct_names(all.iter().map(String::as_str))
+}
+
+pub(super) fn index_method(name: &str) -> SqlResult<IndexKind> {
+    match name {
+        "" | "btree" => Ok(IndexKind::Btree),
+        "hash" => Ok(IndexKind::Hash),
+        known @ ("gin" | "gist" | "spgist" | "brin") => {
+            Err(SqlError::unsupported(format_args!("access method \"{known}\"")))
+        }
+        other => {
+            let message = format!("access method \"{other}\" does not exist");
+            Err(wrong(sqlstate::UNDEFINED_OBJECT, message))
+        }
+    }
+}
+
+/// Whether an operator class is the one a type has anyway.
+fn is_default_class(class: &str, ty: TypeId) -> bool {
+    let def = ty.def();
+    let own = |name: &str| name == def.catalog_name || (ty == TypeId::VARCHAR && name == "text");
+    !matches!(def.class, ondol_types::ty::Class::None) && class.strip_suffix("_ops").is_some_and(own)
+}
