@@ -123,6 +123,9 @@ pub struct IndexOptions {
     pub nulls_not_distinct: bool,
     /// It is an exclusion constraint's, whose operators are all equality.
     pub exclusion: bool,
+    /// What was said of the order of keys that have the order that they have anyway: COLLATE "C", an operator
+    /// class; by their places among [`IndexDef::keys`], as it stands behind them.
+    pub forms: Vec<(usize, String)>,
 }
 
 impl IndexDef {

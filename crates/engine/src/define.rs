@@ -478,6 +478,37 @@ impl Connection {
         })
     }
 
+    /// Makes indexes of a table anew from its rows: the one of the name, or all. They were in step with the
+    /// rows before; what was wrong with one is gone.
+    pub fn reindex(&mut self, table: impl Into<Name>, only: Option<&str>) -> SqlResult<()> {
+        let table = &table.into();
+        self.defining(
+            |c| claims::change_table(c, table),
+            |me, c| {
+                let old = find(c, table)?.clone();
+                me.mark_table(&old, "REINDEX")?;
+                let (db, rows, layout) = (me.db.clone(), old.count_rows(), Table::layout_of(&old.def));
+                let mut indexes = Vec::with_capacity(old.indexes.len());
+                let mut made = vec![];
+                for i in &old.indexes {
+                    if only.is_some_and(|name| name != i.def.name) {
+                        indexes.push(i.clone());
+                        continue;
+                    }
+                    let new = TableIndex::new(&db.kernel, &old.def, &layout, i.def.clone(), rows)?;
+                    made.push(new.clone());
+                    indexes.push(new)
+                }
+                let (from, cancel) = (From::Own(me.session.view.txn), me.session.patience.cancel.clone());
+                let filled = fill(&db.kernel, vec![(old.clone(), made)], from, cancel, &|_| {})?;
+                me.outdated.append(filled.outdated);
+                let new = Table::new(&db.kernel, old.def.clone(), old.heaps, indexes, Some(&old));
+                me.draft().table(table, Some(new));
+                Ok(())
+            },
+        )
+    }
+
     /// Makes an index the table's PRIMARY KEY or a UNIQUE constraint; a primary key's columns are NOT NULL
     /// from now on.
     pub fn adopt_index(

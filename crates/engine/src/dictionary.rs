@@ -29,10 +29,11 @@
 //!   listed as a table, and its query beside. An unlogged table's heaps, and an unlogged sequence's counter,
 //!   have the number of a temporary object, which says no more than that: another is given when it is read
 //!   (temporary/E8).
-//! - **D13** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT or is an
-//!   exclusion constraint's) and the first hidden column write format 9: who does not know them would show
-//!   the column, or refuse a row that the index does not. A hidden column is listed as others are, as one
-//!   that is computed; an index's options in a table of their own. A folder written before has none.
+//! - **D13** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT, the name of
+//!   an order, or is an exclusion constraint's) and the first hidden column write format 9: who does not know
+//!   them would show the column, or refuse a row that the index does not. A hidden column is listed as others
+//!   are, as one that is computed; an index's options in a table of their own. A folder written before has
+//!   none.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     IndexOptions, KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
@@ -478,6 +479,13 @@ pub fn load(
             }
             "nulls not distinct" => of.nulls_not_distinct = true,
             "exclusion" => of.exclusion = true,
+            "form" => {
+                let text = string(&r[2]);
+                let (place, form) = text.split_once(' ').unwrap_or((text.as_str(), ""));
+                let place = place.parse().map_err(|_| damaged("the form of an index's key"))?;
+                of.forms.push((place, format!(" {form}")));
+                of.forms.sort()
+            }
             other => return Err(damaged(&format!("an index with the option {other:?}"))),
         }
     }
@@ -1051,7 +1059,13 @@ pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef
             Value::Text(columns.join(" ")),
         ],
     )?;
-    let IndexOptions { partial, include, nulls_not_distinct, exclusion } = &i.options;
+    let IndexOptions { partial, include, nulls_not_distinct, exclusion, forms } = &i.options;
+    for (place, form) in forms {
+        raise_format(session, d, WITH_OPTIONS)?;
+        let row =
+            [Value::Int4(i.id as i32), Value::Text("form".into()), Value::Text(format!("{place}{form}"))];
+        add(session, &d.options, &row)?
+    }
     for (is, kind, columns) in [
         (*partial, "partial", Value::Null),
         (!include.is_empty(), "include", write_numbers(include)),

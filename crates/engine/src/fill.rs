@@ -224,7 +224,9 @@ fn sample(
             for (i, sample) in indexes.iter().zip(&mut *samples) {
                 let mut key = vec![];
                 i.store.key.key(&row, &Committed(space, &pin), &mut key);
-                sample.push((key, oid))
+                if i.takes(&key) {
+                    sample.push((key, oid))
+                }
             }
             slots.skip(step)
         }
@@ -346,7 +348,9 @@ impl Fill {
                 if quiet {
                     w.key.clear();
                     target.index.store.key.key(&w.row, &strings, &mut w.key);
-                    self.put(target, n, w, guard, oid)?
+                    if target.index.takes(&w.key) {
+                        self.put(target, n, w, guard, oid)?
+                    }
                 } else {
                     self.versions(unit, n, w, guard, oid)?
                 }
@@ -419,6 +423,7 @@ impl Fill {
             slot::any_version(space, guard, oid, &mut w.row, true, &mut |row, _| see(row));
             old = !slot::is_live(space, oid) || slot::header_of(space, oid) & slot::OWNED != 0
         }
+        keys.retain(|k| target.index.takes(k));
         keys.sort_unstable();
         keys.dedup();
         for key in &keys {
@@ -559,9 +564,7 @@ pub(crate) fn duplicate(
         let mut scratch = vec![];
         let strings = Committed(&kernel.space, guard);
         let v = crate::row::column(&table.layout, row, c.column, &strings, &mut scratch);
-        let mut text = String::new();
-        ondol_types::text::output(v, column.ty, &mut text);
-        values.push(text)
+        values.push(crate::connection::shown_value(v, column.ty))
     }
     let (names, values) = (names.join(", "), values.join(", "));
     if def.options.exclusion {

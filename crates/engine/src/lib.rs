@@ -20,6 +20,7 @@ pub mod error;
 mod fill;
 pub mod layout;
 mod loan;
+mod members;
 mod memory;
 pub mod name;
 mod online;

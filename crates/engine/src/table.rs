@@ -3,6 +3,7 @@ use crate::catalog::{IndexDef, IndexKind, Reference, TableDef};
 use crate::connection::Connection;
 use crate::error;
 use crate::layout::{Layout, Storage};
+use crate::members::{Members, is_member};
 use crate::point::PointIndex;
 use crate::row;
 use ondol_base::oid::Oid;
@@ -236,6 +237,10 @@ impl TableIndex {
                 Arc::new(ondol_index::btree::BTree::new(shape, budget).map_err(full)?)
             }
         };
+        let index: ondol_index::IndexRef = match def.options.partial {
+            true => Arc::new(Members(index)),
+            false => index,
+        };
         let row_key = RowKey::new(layout.clone(), key.clone());
         let store = Arc::new(IndexStore {
             id: def.id,
@@ -244,6 +249,14 @@ impl TableIndex {
             key: Arc::new(row_key),
         });
         Ok(Arc::new(TableIndex { def, key, index, store, point }))
+    }
+}
+
+impl TableIndex {
+    /// Whether an entry is made under the key (members/M1).
+    #[inline]
+    pub(crate) fn takes(&self, key: &[u8]) -> bool {
+        !self.def.options.partial || is_member(key)
     }
 }
 

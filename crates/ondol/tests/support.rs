@@ -233,7 +233,12 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE u ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES t NOT VALID; \
                  ALTER TABLE u VALIDATE CONSTRAINT f; ALTER TABLE u ALTER CONSTRAINT f DEFERRABLE",
             ),
-            ("EXCLUDE", "CREATE TABLE v (a integer, EXCLUDE USING gist (a WITH =))"),
+            (
+                "EXCLUDE USING btree, hash (... WITH =) [WHERE (...)]",
+                "CREATE TABLE v (a integer, EXCLUDE USING btree ((a / 2) WITH =) WHERE (a > 0))",
+            ),
+            ("EXCLUDE with other operators", "CREATE TABLE v (a integer, EXCLUDE USING btree (a WITH <>))"),
+            ("EXCLUDE USING gist", "CREATE TABLE v (a integer, EXCLUDE USING gist (a WITH =))"),
             ("GENERATED ... AS IDENTITY", "CREATE TABLE v (a integer GENERATED ALWAYS AS IDENTITY)"),
             (
                 "GENERATED ... STORED",
@@ -242,6 +247,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("serial", "CREATE TABLE v (a serial)"),
             ("COLLATE, other than the one there is", "CREATE TABLE v (a text COLLATE \"de_DE\")"),
             ("DEFERRABLE", "CREATE TABLE v (a integer UNIQUE DEFERRABLE)"),
+            (
+                "PRIMARY KEY, UNIQUE (...) INCLUDE",
+                "CREATE TABLE v (a integer, b integer, PRIMARY KEY (a) INCLUDE (b))",
+            ),
             ("UNIQUE NULLS NOT DISTINCT", "CREATE TABLE v (a integer UNIQUE NULLS NOT DISTINCT)"),
             ("CREATE TEMPORARY TABLE ... ON COMMIT", "CREATE TEMP TABLE v (a integer) ON COMMIT DELETE ROWS"),
             ("CREATE UNLOGGED TABLE", "CREATE UNLOGGED TABLE v (a integer)"),
@@ -311,9 +320,22 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("CREATE INDEX ... USING gin, gist, brin, spgist", "CREATE INDEX i ON t USING gin (b)"),
             ("CREATE INDEX ... (expression)", "CREATE INDEX i ON t (lower(b))"),
             ("CREATE INDEX ... WHERE", "CREATE INDEX i ON t (b) WHERE a > 1"),
-            ("CREATE INDEX ... INCLUDE", "CREATE INDEX i ON t (b) INCLUDE (c)"),
+            (
+                "CREATE INDEX ... INCLUDE (told of, not stored: a row in memory has all of its columns)",
+                "CREATE INDEX i ON t (b) INCLUDE (c)",
+            ),
+            (
+                "CREATE UNIQUE INDEX ... NULLS NOT DISTINCT",
+                "CREATE UNIQUE INDEX i ON t (b) NULLS NOT DISTINCT",
+            ),
+            (
+                "CREATE INDEX ... (... COLLATE \"C\" text_pattern_ops)",
+                "CREATE INDEX i ON t (b COLLATE \"C\" text_pattern_ops)",
+            ),
             ("DROP INDEX", "DROP INDEX u_b"),
-            ("REINDEX", "REINDEX TABLE t"),
+            ("REINDEX INDEX, TABLE [CONCURRENTLY]", "REINDEX TABLE CONCURRENTLY t"),
+            ("REINDEX SCHEMA, DATABASE, SYSTEM (outside a transaction block)", "!REINDEX SCHEMA public"),
+            ("REINDEX (VERBOSE)", "REINDEX (VERBOSE) TABLE t"),
             ("CLUSTER", "CLUSTER t USING t_pkey"),
             ("COMMENT", "COMMENT ON TABLE t IS 'x'"),
         ],
@@ -716,6 +738,8 @@ What a new definition rests on stays: types of columns, arguments and domains, a
 INSERT ... ON CONFLICT goes by the newest rows, as in PostgreSQL: a row with the same key that another transaction has yet to commit, change or delete is waited for; one that is committed counts although the statement's snapshot does not show it. DO UPDATE locks that row, also where its WHERE is false, and sees its newest version. At REPEATABLE READ and SERIALIZABLE a row that the snapshot does not show is 40001, for DO NOTHING too. A row that the command itself has inserted or changed is left alone by DO NOTHING, and 21000 for DO UPDATE. What differs: who waits for the key of an index that is no arbiter holds none of its own keys meanwhile, and looks at the arbiters once more before it is refused (23505); at SERIALIZABLE what DO NOTHING left alone counts as read.
 
 ## Changing tables
+
+CREATE INDEX on an expression, or with a predicate, adds a hidden column to the table for each that no other index of it has, so it does as ALTER TABLE ADD COLUMN of a generated column does: others wait, the rows are copied, and the transaction must be READ COMMITTED. So does CONCURRENTLY, which says so. Where other indexes are on the same expressions it lets others use the table. A row has room for the values of hidden columns as for those of others. REINDEX makes indexes anew from the rows, which nobody uses meanwhile, also with CONCURRENTLY; indexes are in step with rows always, so there is no other need for it than doubt.
 
 ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes, in the transaction: that takes as long, and as much memory, as the table is large, and as with PostgreSQL's rewriting forms a snapshot older than the commit finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once. Where it is volatile, and for USING and a domain, an UPDATE computes the values row by row: then the rows are copied twice, and the transaction must be READ COMMITTED.
 

@@ -615,6 +615,12 @@ pub enum Statement {
         if_exists: bool,
         cascade: bool,
     },
+    /// Indexes are made anew: those of a table, or one of them.
+    Reindex {
+        tables: Vec<(Name, Option<String>)>,
+        /// What it is called where it may not run in a transaction block.
+        alone: Option<&'static str>,
+    },
     AlterTable(AlterTable),
     /// Its number and its code are given when the statement runs.
     CreateFunction {

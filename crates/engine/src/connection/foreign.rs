@@ -25,7 +25,7 @@
 //!   Whoever changes a foreign key marks both tables, so the constraints of a table that is announced stay
 //!   what they are, and so do those that name it.
 use super::Connection;
-use crate::catalog::{ForeignDef, Generated, KeyAction, Reference};
+use crate::catalog::{ForeignDef, KeyAction, Reference};
 use crate::charge::Charge;
 use crate::error;
 use crate::name::Name;
@@ -696,10 +696,6 @@ impl Connection {
             self.delete(child, oid, &row)?;
             return Ok(None);
         }
-        if child.def.columns.iter().any(|c| matches!(c.generated, Some(Generated::Stored(_)))) {
-            let what = "an action of a foreign key on a table with generated columns";
-            return Err(SqlError::unsupported(what).detail(format!("The table is {}.", child.def.name)));
-        }
         let some = !key.set.is_empty() && gone.now.is_none() && gone.action != KeyAction::Cascade;
         let mut set = vec![];
         for (column, part) in key.columns.iter().zip(&key.parts) {
@@ -727,7 +723,8 @@ impl Connection {
                 }
         };
         let ask = Ask { table: child.clone(), oid, set };
-        if child.def.checks.is_empty() && ask.set.iter().all(known) {
+        let computes = child.def.columns.iter().any(|c| c.computed().is_some());
+        if child.def.checks.is_empty() && !computes && ask.set.iter().all(known) {
             let value = |v: &NewValue| match v {
                 NewValue::Value(v, _) => v.clone(),
                 _ => Value::Null,

@@ -272,9 +272,7 @@ impl Connection {
             names.push(def.label());
             let mut scratch = vec![];
             let v = row::column(&table.layout, bytes, c.column, strings, &mut scratch);
-            let mut text = String::new();
-            ondol_types::text::output(v, def.ty, &mut text);
-            values.push(text)
+            values.push(shown_value(v, def.ty))
         }
         let (names, values) = (names.join(", "), values.join(", "));
         if i.def.options.exclusion {
@@ -466,6 +464,16 @@ impl ondol_kernel::Strings for Through<'_, '_> {
         let s = self.0.borrow();
         Newest(&s).string(slot, len, out)
     }
+}
+
+/// A part of a key as PostgreSQL shows it in errors.
+pub(crate) fn shown_value(v: ValueRef<'_>, ty: ondol_types::Type) -> String {
+    if v.is_null() {
+        return "null".into();
+    }
+    let mut text = String::new();
+    ondol_types::text::output(v, ty, &mut text);
+    text
 }
 
 /// A row's values as PostgreSQL shows them in errors.

@@ -71,8 +71,9 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     let owned = catalog.tables().flat_map(|t| &t.def.columns).map(of).sum();
     let foreign = catalog.tables().map(|t| t.def.foreign.len()).sum();
     let given = |i: &IndexDef| {
-        let IndexOptions { partial, include, nulls_not_distinct, exclusion } = &i.options;
-        [*partial, !include.is_empty(), *nulls_not_distinct, *exclusion].into_iter().filter(|o| *o).count()
+        let IndexOptions { partial, include, nulls_not_distinct, exclusion, forms } = &i.options;
+        let given = [*partial, !include.is_empty(), *nulls_not_distinct, *exclusion];
+        given.into_iter().filter(|o| *o).count() + forms.len()
     };
     let options = catalog.tables().flat_map(|t| &t.def.indexes).map(given).sum();
     let users = || catalog.types.values().filter_map(|t| t.user());

@@ -86,6 +86,9 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
         Statement::DropIndex { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_index(c, n)).collect()
         }
+        Statement::Reindex { tables, .. } => {
+            tables.iter().flat_map(|(t, _)| claims::change_table(c, t)).collect()
+        }
         Statement::AlterTable(a) => {
             let mut claims = match &a.def {
                 Some(def) => claims::redefine_table(c, &a.table, def),

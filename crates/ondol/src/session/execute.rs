@@ -8,9 +8,7 @@ use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
 use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, Nature, STALE, Table};
 use ondol_sql::bind;
-use ondol_sql::bound::{
-    AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target,
-};
+use ondol_sql::bound::{AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::RowView;
 use ondol_sql::level::IsolationLevel;
@@ -146,6 +144,15 @@ impl Session {
             }
             Statement::DropIndex { names, if_exists, cascade } => {
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists, *cascade))
+            }
+            Statement::Reindex { tables, alone } => {
+                if let Some(what) = alone.filter(|_| self.connection.in_transaction()) {
+                    let message = format!("{what} cannot run inside a transaction block");
+                    return Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, message));
+                }
+                self.definition(bound, "REINDEX", out, |s| {
+                    tables.iter().try_for_each(|(t, index)| s.connection.reindex(t, index.as_deref()))
+                })
             }
             Statement::AlterTable(a) => self.definition(bound, a.tag, out, |s| s.alter_table(a)),
             Statement::CreateFunction { function, replace } => {

@@ -17,7 +17,7 @@ use ondol_sql::bound::{Bound, ExplainOptions, Expr, Query, Statement, Target};
 use ondol_sql::catalog::{Sight, by_key};
 use ondol_sql::code::{Program, Rejected};
 use ondol_sql::compile::compile_in;
-use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
+use ondol_sql::interpret::{self, Env, Frame, Frames, Host, RowPrograms, Sink};
 use ondol_sql::plan::ways::Ways;
 use ondol_types::func::{Caller, Context, NoCaller};
 use ondol_types::limits::Limits;
@@ -121,6 +121,13 @@ impl Host for SessionHost {
     fn domain_value(&self, column: &ColumnDef, catalog: &Catalog) -> SqlResult<Option<Arc<Program>>> {
         let Some(expr) = bind::domain_value(catalog, column)? else { return Ok(None) };
         program_of_value(expr, vec![column.ty.id], catalog).map(Some)
+    }
+    fn row_values(&self, table: &Table, catalog: &Catalog) -> SqlResult<RowPrograms> {
+        let (values, columns) = bind::computed_values(catalog, table)?;
+        let params: Vec<TypeId> = columns.iter().map(|c| table.def.columns[usize::from(*c)].ty.id).collect();
+        let programs =
+            values.into_iter().map(|(n, e)| Ok((n, program_of_value(e, params.clone(), catalog)?)));
+        Ok((programs.collect::<SqlResult<_>>()?, columns))
     }
     fn row_checks(&self, table: &Table, catalog: &Catalog) -> SqlResult<Option<(Arc<Program>, Vec<u16>)>> {
         let Some((expr, columns)) = bind::failed_check(catalog, table)? else { return Ok(None) };

@@ -72,7 +72,7 @@ fn in_dump(catalog: &Catalog, name: &Name) -> String {
 /// An index as `\d` shows it: `PRIMARY KEY, btree (a)`.
 pub fn index_text(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
     if index.options.exclusion {
-        return exclusion_text(catalog, table, index);
+        return deparse::index::exclusion(catalog, table, index, true);
     }
     let what = match (index.primary, index.constraint, index.unique) {
         (true, ..) => "PRIMARY KEY, ",
@@ -80,12 +80,7 @@ pub fn index_text(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> Stri
         (_, _, true) => "UNIQUE, ",
         _ => "",
     };
-    format!("{what}{}", deparse::index::body(catalog, table, index, false))
-}
-
-/// An exclusion constraint, as it is declared.
-pub fn exclusion_text(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
-    deparse::index::exclusion(catalog, table, index, false)
+    format!("{what}{}", deparse::index::body(catalog, table, index, true))
 }
 
 /// What a column's values come from where a statement gives none, as CREATE TABLE says it.
@@ -229,7 +224,7 @@ pub fn add_foreign(catalog: &Catalog, table: &TableDef, key: &ForeignDef) -> Str
 pub fn create_index(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> String {
     let (t, name) = (in_dump(catalog, &table.full_name()), quote(&index.name));
     if index.options.exclusion {
-        let what = exclusion_text(catalog, table, index);
+        let what = deparse::index::exclusion(catalog, table, index, false);
         return format!("ALTER TABLE {t} ADD CONSTRAINT {name} {what};\n");
     }
     let mut out = format!(

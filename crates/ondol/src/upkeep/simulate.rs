@@ -29,6 +29,9 @@
 //!   meanwhile: by its index as without, and after a recovery, too.
 //! - **Z12** After a recovery an unlogged table is there and empty.
 //!
+//! - **Z11** A unique partial index on an expression has the rows that its predicate is true of, each once,
+//!   though others come into it, leave it, or get other keys: in a transaction as after a recovery.
+//!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
 
@@ -202,6 +205,8 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
          CREATE UNIQUE INDEX spot_hash_id ON spot_hash USING hash (id);
          CREATE TABLE spot_tree (id bigint, owner text);
          CREATE UNIQUE INDEX spot_tree_id ON spot_tree (id);
+         CREATE TABLE member (id bigint, owner text);
+         CREATE UNIQUE INDEX member_id ON member ((id + 1)) WHERE owner IS NOT NULL;
          CREATE TABLE tally (name text PRIMARY KEY, number integer NOT NULL, n bigint NOT NULL, note text);
          CREATE UNIQUE INDEX tally_number ON tally USING hash (number);
          CREATE TABLE taken (number integer PRIMARY KEY, n bigint NOT NULL);
@@ -371,6 +376,9 @@ fn transaction(
     if (r >> 44).is_multiple_of(6) {
         at_spots(s, worker, r >> 32)?;
     }
+    if mix(r, 12).is_multiple_of(3) {
+        at_members(s, worker, mix(r, 13))?;
+    }
     at_tallies(s, worker, n, mix(r, 8))?;
     if mix(r, 9).is_multiple_of(3) {
         at_places(s, worker, n)?;
@@ -443,6 +451,41 @@ fn at_spots(s: &mut Session, worker: u64, r: u64) -> SqlResult<()> {
         return Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
     }
     Ok(())
+}
+
+/// Z11, in an open transaction.
+fn at_members(s: &mut Session, worker: u64, r: u64) -> SqlResult<()> {
+    const PLACES: u64 = 3;
+    let id = ((r >> 8) % PLACES) as i64;
+    s.savepoint("member")?;
+    let owner = format!("a worker who has this place as long as it is one, that is {worker}");
+    let changed = match r % 5 {
+        0 => s.query("DELETE FROM member WHERE id + 1 = $1 + 1", &crate::params![id]),
+        1 => s.query("UPDATE member SET owner = NULL WHERE id + 1 = $1 + 1", &crate::params![id]),
+        2 => s.query("UPDATE member SET owner = $2 WHERE id = $1", &crate::params![id, owner]),
+        3 => s.query("UPDATE member SET id = (id + 1) % 3 WHERE id = $1", &crate::params![id]),
+        _ => s.query("INSERT INTO member VALUES ($1, $2)", &crate::params![id, owner]),
+    };
+    match changed {
+        Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => s.rollback_to("member")?,
+        changed => drop(changed?),
+    }
+    members(s, id)
+}
+
+/// That a place has the same members by the index as without it, and one at most.
+fn members(s: &mut Session, id: i64) -> SqlResult<()> {
+    let sql = "SELECT (SELECT count(*) FROM member WHERE id + 1 = $1 + 1 AND owner IS NOT NULL),
+             (SELECT count(*) FROM member WHERE id + 0 = $1 AND owner || '' <> '')";
+    let rows = s.query(sql, &crate::params![id])?;
+    let got = (0..2).map(|i| rows.row(0).get::<i64>(i)).collect::<SqlResult<Vec<_>>>()?;
+    match got[..] {
+        [by_index, without] if by_index == without && without <= 1 => Ok(()),
+        _ => {
+            let what = format!("Z11: place {id} has {got:?} members, by the index and without");
+            Err(SqlError::new(sqlstate::INTERNAL_ERROR, what))
+        }
+    }
 }
 
 /// What a transaction counts up, by how much: fixed by its number.
@@ -741,6 +784,9 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
         if found != [(at.0 as i64, at.1)] {
             return Err(format!("Z4: {sql} for {label:?} gives {found:?} instead of {at:?}"));
         }
+    }
+    for id in 0..3 {
+        members(&mut s, id).map_err(text)?
     }
     drop(s);
     db.close().map_err(text)

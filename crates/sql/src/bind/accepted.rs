@@ -26,6 +26,10 @@ accepted! {
         "storage parameters have no effect on indexes in memory";
     TABLESPACE "TABLESPACE pg_default" "TABLESPACE pg_default has no effect: all tables are in memory";
     COPY_FREEZE "COPY ... FREEZE" "FREEZE has no effect: rows are never rewritten to be frozen";
+    INDEX_CONCURRENTLY "CREATE INDEX CONCURRENTLY ... (expression)"
+        "CONCURRENTLY has no effect: others wait while rows get what the index is on";
+    REINDEX_CONCURRENTLY "REINDEX CONCURRENTLY"
+        "CONCURRENTLY has no effect: others wait while indexes are made anew";
     CONCURRENTLY "DROP INDEX CONCURRENTLY" "CONCURRENTLY has no effect: the index is dropped in one short step";
     FUNCTION_COST "CREATE FUNCTION ... COST, ROWS"
         "COST and ROWS have no effect: plans do not depend on estimates of functions";

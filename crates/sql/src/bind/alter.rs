@@ -6,7 +6,7 @@
 use super::ddl::{Key, check_column_name, check_columns, key_columns, upper_words};
 use super::dml::default_of;
 use super::domain::{declared, default_text};
-use super::index::{self, sweep};
+use super::index::{self, Hiding, sweep};
 use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, check, coerce};
@@ -33,6 +33,7 @@ struct Altered<'a> {
     def: TableDef,
     columns: Vec<AlteredColumn>,
     keys: Vec<Key<'a>>,
+    exclusions: Vec<&'a Constraint>,
     validate: Vec<String>,
     sequences: Vec<NewSequence>,
     changed_sequences: Vec<(u32, SequenceChanges)>,
@@ -202,13 +203,14 @@ impl<'a> Binder<'a> {
         let def = table.def.clone();
         let (columns, keys, validate) = (as_it_is(&def), Vec::new(), Vec::new());
         let (sequences, changed_sequences, dropped) = (Vec::new(), Vec::new(), Vec::new());
-        let (foreign, gone) = (Vec::new(), Vec::new());
+        let (foreign, gone, exclusions) = (Vec::new(), Vec::new(), Vec::new());
         let old = table.def.clone();
         let mut altered = Altered {
             old,
             columns,
             def,
             keys,
+            exclusions,
             validate,
             sequences,
             changed_sequences,
@@ -229,7 +231,20 @@ impl<'a> Binder<'a> {
             check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
         }
         self.rests_within(table.def.schema, &altered.def.columns, &altered.sequences)?;
-        let keys = self.new_keys(&table.def, &altered)?;
+        let mut keys = self.new_keys(&table.def, &altered)?;
+        if !altered.exclusions.is_empty() {
+            let mut hiding = Hiding::by(altered.def, altered.columns);
+            for k in &altered.exclusions {
+                let taken = |n: &str| {
+                    let has_it = |k: &NewKey| k.index.name.as_deref() == Some(n);
+                    hiding.def.is_constraint(n) || keys.iter().any(has_it)
+                };
+                let name = self.exclusion_name(&hiding.def, k, &taken)?;
+                let index = self.exclusion_named(&mut hiding, k, name).map_err(placeless)?;
+                keys.push(NewKey { index, using: None })
+            }
+            (altered.def, altered.columns) = (hiding.def, hiding.columns)
+        }
         let def = (altered.def != table.def).then_some(altered.def);
         Ok(Statement::AlterTable(AlterTable {
             table: table.def.full_name(),
@@ -838,6 +853,10 @@ impl<'a> Binder<'a> {
             altered.foreign.push(key);
             return Ok(());
         }
+        if k.contype() == ConstrType::ConstrExclusion {
+            altered.exclusions.push(k);
+            return Ok(());
+        }
         altered.keys.push(self.table_key(k)?);
         Ok(())
     }
@@ -890,7 +909,7 @@ impl<'a> Binder<'a> {
                 keys.push(NewKey { index, using: Some(k.indexname.clone()) });
                 continue;
             }
-            let columns = key_columns(key, &mut |name| def.column(name))?;
+            let (columns, options) = key_columns(key, &mut |name| def.column(name))?;
             let name = match given {
                 Some(name) => {
                     check(&name)?;
@@ -899,7 +918,7 @@ impl<'a> Binder<'a> {
                 None => {
                     let (middle, label) = match primary {
                         true => (String::new(), "pkey"),
-                        false => (key.columns.join("_"), "key"),
+                        false => (key.names(), "key"),
                     };
                     let is_free = |n: &str| !taken(n) && gone(n);
                     self.choose_free_name(&def.full_name(), &middle, label, &is_free, &taken)
@@ -912,7 +931,7 @@ impl<'a> Binder<'a> {
                 primary,
                 constraint: true,
                 columns,
-                options: Default::default(),
+                options,
             };
             keys.push(NewKey { index, using: None });
         }

@@ -4,7 +4,7 @@
 //! With IF [NOT] EXISTS it is left to then, and so is the notice.
 
 use super::accepted::{self, is_index_storage, is_table_storage};
-use super::index::{self, Part};
+use super::index::{self, Hiding, Part};
 use super::names::{no_schema, parts};
 use super::tree::{at, kind, need, options, refuse, refuse_at, string, strings, unexpected, variant};
 use super::types::{any_type, user_type};
@@ -16,7 +16,8 @@ use crate::parse::tree::{
 };
 use ondol_engine::name::{PUBLIC, TEMPORARY};
 use ondol_engine::{
-    CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, Name, Nature, OnCommit, Relation, TableDef,
+    CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, IndexOptions, Name, Nature, OnCommit, Relation,
+    TableDef,
 };
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 
@@ -32,6 +33,15 @@ pub(super) struct Key<'a> {
     pub constraint: &'a Constraint,
     pub primary: bool,
     pub columns: Vec<&'a str>,
+    /// INCLUDE
+    pub include: Vec<&'a str>,
+}
+
+impl Key<'_> {
+    /// What names that are chosen are made of.
+    pub fn names(&self) -> String {
+        index::distinct_names(self.columns.iter().chain(&self.include).copied()).join("_")
+    }
 }
 
 /// Whether a table can have so many columns.
@@ -72,6 +82,7 @@ impl<'a> Binder<'a> {
         let mut conditions: Vec<&'a Constraint> = Vec::new();
         let mut sequences: Vec<NewSequence> = Vec::new();
         let mut generations: Vec<(usize, &'a Node)> = Vec::new();
+        let mut exclusions: Vec<&'a Constraint> = Vec::new();
         let mut foreign: Vec<NewForeign> = Vec::new();
         let (mut like_checks, mut like_indexes, mut comments) = (Vec::new(), Vec::new(), Vec::new());
         for node in &s.table_elts {
@@ -94,6 +105,7 @@ impl<'a> Binder<'a> {
                     let key = self.new_foreign(&place, c, None)?;
                     foreign.push(NewForeign { validated: true, ..key })
                 }
+                Kind::Constraint(c) if c.contype() == ConstrType::ConstrExclusion => exclusions.push(c),
                 Kind::Constraint(c) => keys.push(self.table_key(c)?),
                 Kind::TableLikeClause(l) => {
                     let like = self.like(l, columns.len())?;
@@ -140,6 +152,16 @@ impl<'a> Binder<'a> {
             return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
         }
         constraints.append(&mut like_indexes);
+        let mut hiding = Hiding::of_new(&place, columns);
+        for k in exclusions {
+            let taken = |n: &str| {
+                let has_it = |i: &NewIndex| i.name.as_deref() == Some(n);
+                n == place.name || constraints.iter().any(has_it) || checks.iter().any(|c| c.name == n)
+            };
+            let made = self.exclusion(&mut hiding, k, &taken)?;
+            constraints.push(made)
+        }
+        let columns = hiding.def.columns;
         let twice = |i: &&NewIndex| checks.iter().find(|c| Some(&c.name) == i.name.as_ref());
         if let Some(c) = constraints.iter().find_map(|i| twice(&i)) {
             let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
@@ -541,13 +563,11 @@ impl<'a> Binder<'a> {
             other => return Err(at(SqlError::unsupported(constraint_name(other)), here)),
         };
         refuse_at(k.deferrable || k.initdeferred, "a DEFERRABLE constraint", here)?;
-        refuse_at(k.nulls_not_distinct, "NULLS NOT DISTINCT", here)?;
         refuse_at(k.without_overlaps, "WITHOUT OVERLAPS", here)?;
-        refuse_at(!k.including.is_empty(), "INCLUDE", here)?;
         refuse_at(!k.exclusions.is_empty() || k.where_clause.is_some(), "EXCLUDE", here)?;
         self.storage(&k.options, is_index_storage, accepted::INDEX_STORAGE)?;
         self.tablespace(&k.indexspace)?;
-        Ok(Key { constraint: k, primary, columns: strings(&k.keys)? })
+        Ok(Key { constraint: k, primary, columns: strings(&k.keys)?, include: strings(&k.including)? })
     }
 
     /// The indexes of a new table's keys, named; a primary key's columns become NOT NULL.
@@ -567,13 +587,15 @@ impl<'a> Binder<'a> {
                 let message = format!("multiple primary keys for table \"{table}\" are not allowed");
                 return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
             }
-            let places = key_columns(&key, &mut |name| columns.iter().position(|c| c.name == name))?;
+            let (places, options) =
+                key_columns(&key, &mut |name| columns.iter().position(|c| c.name == name))?;
             if key.primary {
                 places.iter().for_each(|p| columns[p.column].not_null = true);
             }
             let given = &key.constraint.conname;
             // The same key twice is one, as in PostgreSQL.
-            if let Some(same) = indexes.iter_mut().find(|i| i.columns == places) {
+            let is_it = |i: &&mut NewIndex| i.columns == places && i.options == options;
+            if let Some(same) = indexes.iter_mut().find(is_it) {
                 if !given.is_empty() && !same.constraint {
                     same.name = Some(given.clone());
                     same.constraint = true;
@@ -593,14 +615,15 @@ impl<'a> Binder<'a> {
                 primary: key.primary,
                 constraint,
                 columns: places,
-                options: Default::default(),
+                options,
             });
         }
         for i in 0..indexes.len() {
             indexes[i].constraint = true;
             if indexes[i].name.is_none() {
-                let names: Vec<&str> =
-                    indexes[i].columns.iter().map(|c| columns[c.column].name.as_str()).collect();
+                let all = indexes[i].columns.iter().map(|c| c.column);
+                let all = all.chain(indexes[i].options.include.iter().copied());
+                let names = index::distinct_names(all.map(|c| columns[c].name.as_str()));
                 let taken = |n: &str| n == *table || indexes.iter().any(|o| o.name.as_deref() == Some(n));
                 let name = if indexes[i].primary {
                     self.choose_name(place, "", "pkey", &taken)
@@ -895,14 +918,15 @@ pub(super) fn check_key_count(n: usize) -> SqlResult<()> {
 pub(super) fn key_columns(
     key: &Key<'_>,
     find: &mut dyn FnMut(&str) -> Option<usize>,
-) -> SqlResult<Vec<IndexColumn>> {
+) -> SqlResult<(Vec<IndexColumn>, IndexOptions)> {
     let here = key.constraint.location;
+    let missing = |name: &str| {
+        let message = format!("column \"{name}\" named in key does not exist");
+        at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), here)
+    };
     let mut columns: Vec<IndexColumn> = Vec::with_capacity(key.columns.len());
     for name in &key.columns {
-        let Some(column) = find(name) else {
-            let message = format!("column \"{name}\" named in key does not exist");
-            return Err(at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), here));
-        };
+        let column = find(name).ok_or_else(|| missing(name))?;
         if columns.iter().any(|c| c.column == column) {
             let what = if key.primary { "primary key" } else { "unique" };
             let message = format!("column \"{name}\" appears twice in {what} constraint");
@@ -910,8 +934,11 @@ pub(super) fn key_columns(
         }
         columns.push(IndexColumn { column, desc: false, nulls_first: false });
     }
-    check_key_count(columns.len())?;
-    Ok(columns)
+    let include = key.include.iter().map(|name| find(name).ok_or_else(|| missing(name)));
+    let include: Vec<usize> = include.collect::<SqlResult<_>>()?;
+    check_key_count(columns.len() + include.len())?;
+    let nulls_not_distinct = key.constraint.nulls_not_distinct;
+    Ok((columns, IndexOptions { include, nulls_not_distinct, ..IndexOptions::default() }))
 }
 
 /// `table_columns_label`, the first two cut (the longer one first) so that a name's length is kept.

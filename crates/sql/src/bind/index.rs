@@ -12,14 +12,18 @@
 use super::accepted::{self, is_index_storage};
 use super::check::{self, Over};
 use super::ddl::check_key_count;
-use super::tree::{kind, refuse, strings, unexpected};
+use super::tree::{at, kind, list, option_bool, options, refuse, refuse_at, strings, unexpected};
 use super::{Binder, expr};
 use crate::bound::{AlterTable, AlteredColumn, Expr, ExprKind, NewIndex, Rel, Statement};
 use crate::imply::same_value;
-use crate::parse::tree::{self, IndexElem, Node, SortByDir, SortByNulls, node::Node as Kind};
-use ondol_engine::{
-    Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, TableDef,
+use crate::parse::tree::{
+    self, Constraint, IndexElem, Node, ReindexObjectType, SortByDir, SortByNulls, node::Node as Kind,
 };
+use ondol_engine::{
+    Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, Relation,
+    TableDef,
+};
+use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 
 /// The state of what a definition cannot be.
@@ -40,17 +44,34 @@ pub(super) struct KeyPart {
     pub nulls_first: bool,
     /// What stands for it in a name that is chosen.
     pub label: String,
+    /// COLLATE and the operator class, where they are not what is so anyway, as they are shown.
+    pub form: String,
 }
 
 /// A table's definition that gets hidden columns, and where its columns come from.
 pub(super) struct Hiding {
     pub def: TableDef,
     pub columns: Vec<AlteredColumn>,
+    /// Hidden columns that no index has are out already.
+    swept: bool,
 }
 
 impl Hiding {
     pub fn new(def: &TableDef) -> Hiding {
-        Hiding { def: def.clone(), columns: (0..def.columns.len()).map(AlteredColumn::Kept).collect() }
+        let columns = (0..def.columns.len()).map(AlteredColumn::Kept).collect();
+        Hiding { def: def.clone(), columns, swept: false }
+    }
+    /// That of a table that is being altered.
+    pub fn by(mut def: TableDef, mut columns: Vec<AlteredColumn>) -> Hiding {
+        sweep(&mut def, &mut columns);
+        Hiding { def, columns, swept: true }
+    }
+    /// That of a table that is being made.
+    pub fn of_new(name: &Name, columns: Vec<ColumnDef>) -> Hiding {
+        let (schema, name) = (name.schema, name.name.clone());
+        let (indexes, checks, foreign) = (Vec::new(), Vec::new(), Vec::new());
+        let def = TableDef { id: 0, schema, name, columns, indexes, checks, foreign };
+        Hiding { def, columns: Vec::new(), swept: true }
     }
 
     fn find(&self, name: &str, text: &str, ty: Type) -> Option<usize> {
@@ -62,9 +83,10 @@ impl Hiding {
     pub fn places(&mut self, parts: &[&Part]) -> Vec<usize> {
         let missing =
             |p: &&&Part| matches!(p, Part::Hidden(name, text, ty) if self.find(name, text, *ty).is_none());
-        if parts.iter().any(|p| missing(&p)) {
+        if !self.swept && parts.iter().any(|p| missing(&p)) {
             // Rows are copied anyway.
-            sweep(&mut self.def, &mut self.columns)
+            sweep(&mut self.def, &mut self.columns);
+            self.swept = true
         }
         let place = |p: &&Part| match p {
             Part::Column(n) => *n,
@@ -223,6 +245,9 @@ impl<'a> Binder<'a> {
                 ..AlterTable::new(full.clone(), "CREATE INDEX")
             })
         });
+        if s.concurrent && alter.is_some() {
+            self.notice(accepted::INDEX_CONCURRENTLY)
+        }
         Ok(Statement::CreateIndex {
             table: full,
             index,
@@ -230,6 +255,73 @@ impl<'a> Binder<'a> {
             if_not_exists: s.if_not_exists,
             concurrently: s.concurrent,
         })
+    }
+
+    pub(super) fn reindex(&mut self, s: &'a tree::ReindexStmt) -> SqlResult<Statement> {
+        let mut concurrently = false;
+        for o in options(&s.params)? {
+            match o.defname.as_str() {
+                "concurrently" => concurrently = option_bool(o)?,
+                "verbose" => refuse(option_bool(o)?, "REINDEX (VERBOSE)")?,
+                "tablespace" => return Err(SqlError::unsupported("REINDEX (TABLESPACE)")),
+                other => {
+                    let message = format!("unrecognized REINDEX option \"{other}\"");
+                    return Err(at(wrong(sqlstate::SYNTAX_ERROR, message), o.location));
+                }
+            }
+        }
+        let alone = |what: &'static str| if concurrently { Some("REINDEX CONCURRENTLY") } else { Some(what) };
+        let catalog = self.catalog;
+        let all = |schema: Option<u32>| {
+            let tables = catalog.tables().filter(|t| t.def.schema != ondol_engine::name::TEMPORARY);
+            let tables = tables.filter(|t| schema.is_none_or(|s| t.def.schema == s));
+            tables.filter(|t| !t.def.indexes.is_empty()).map(|t| (t.def.full_name(), None)).collect()
+        };
+        let (tables, alone) = match s.kind() {
+            ReindexObjectType::ReindexObjectIndex | ReindexObjectType::ReindexObjectTable => {
+                let relation = self.relation_name(&s.relation)?;
+                let name = &relation.relname;
+                let is_index = s.kind() == ReindexObjectType::ReindexObjectIndex;
+                let found = self.relation_of(relation);
+                let one = match (&found, is_index) {
+                    (Some((index, Relation::Index { table })), true) => {
+                        (table.clone(), Some(index.name.clone()))
+                    }
+                    (Some((name, Relation::Table(table))), false) => {
+                        if table.def.indexes.is_empty() {
+                            let notice = format!("table \"{}\" has no indexes to reindex", name.name);
+                            self.notices.push(("00000", notice))
+                        }
+                        (name.clone(), None)
+                    }
+                    (Some(_), _) => {
+                        let what = if is_index { "an index" } else { "a table or materialized view" };
+                        let message = format!("\"{name}\" is not {what}");
+                        return Err(wrong(sqlstate::WRONG_OBJECT_TYPE, message));
+                    }
+                    (None, _) => {
+                        let message =
+                            format!("relation \"{}\" does not exist", super::names::written(relation));
+                        return Err(wrong(sqlstate::UNDEFINED_TABLE, message));
+                    }
+                };
+                (vec![one], concurrently.then_some("REINDEX CONCURRENTLY"))
+            }
+            ReindexObjectType::ReindexObjectSchema => {
+                let Some(schema) = catalog.schema(&s.name) else {
+                    return Err(super::names::no_schema(&s.name));
+                };
+                (all(Some(schema.number)), alone("REINDEX SCHEMA"))
+            }
+            ReindexObjectType::ReindexObjectDatabase => (all(None), alone("REINDEX DATABASE")),
+            // PostgreSQL's own tables have no indexes here.
+            ReindexObjectType::ReindexObjectSystem => (Vec::new(), alone("REINDEX SYSTEM")),
+            ReindexObjectType::Undefined => return Err(unexpected("REINDEX")),
+        };
+        if concurrently {
+            self.notice(accepted::REINDEX_CONCURRENTLY)
+        }
+        Ok(Statement::Reindex { tables, alone })
     }
 
     pub(super) fn key_parts(
@@ -267,12 +359,20 @@ impl<'a> Binder<'a> {
                 (part, ty.id, label)
             }
         };
+        let mut form = String::new();
         if let Some(name) = strings(&e.collation)?.last() {
             expr::check_collation(name, ty, -1)?;
+            if *name != "default" {
+                form += &format!(" COLLATE {}", quote(name))
+            }
         }
         let class = strings(&e.opclass)?;
         if let Some(class) = class.last() {
-            refuse(!is_default_class(class, ty), format_args!("operator class \"{class}\""))?;
+            let other = is_other_class(class, ty);
+            refuse(!other && !is_default_class(class, ty), format_args!("operator class \"{class}\""))?;
+            if other {
+                form += &format!(" {class}")
+            }
         }
         let ordered = e.ordering() != SortByDir::SortbyDefault
             || !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined);
@@ -287,7 +387,7 @@ impl<'a> Binder<'a> {
             SortByNulls::SortbyNullsLast => false,
             _ => desc,
         };
-        Ok(KeyPart { part, desc, nulls_first, label })
+        Ok(KeyPart { part, desc, nulls_first, label, form })
     }
 
     /// The columns of INCLUDE.
@@ -325,6 +425,90 @@ impl<'a> Binder<'a> {
             Ok(column)
         };
         nodes.iter().map(one).collect()
+    }
+
+    /// The index of an exclusion constraint of which all operators are equality.
+    pub(super) fn exclusion(
+        &mut self,
+        hiding: &mut Hiding,
+        k: &'a Constraint,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> SqlResult<NewIndex> {
+        let name = self.exclusion_name(&hiding.def, k, taken)?;
+        self.exclusion_named(hiding, k, name)
+    }
+
+    /// The name of an exclusion constraint.
+    pub(super) fn exclusion_name(
+        &mut self,
+        def: &TableDef,
+        k: &'a Constraint,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> SqlResult<String> {
+        if !k.conname.is_empty() {
+            if taken(&k.conname) {
+                let message = format!("relation \"{}\" already exists", k.conname);
+                return Err(wrong(sqlstate::DUPLICATE_TABLE, message));
+            }
+            self.no_such_relation(&Name::new(def.schema, &*k.conname))?;
+            return Ok(k.conname.clone());
+        }
+        let index_kind = index_method(&k.access_method)?;
+        let keys = self.exclusion_keys(def, k, index_kind)?;
+        let include = strings(&k.including)?;
+        let names = distinct_names(keys.iter().map(|k| k.label.as_str()).chain(include));
+        Ok(self.choose_name(&def.full_name(), &names.join("_"), "excl", taken))
+    }
+
+    fn exclusion_keys(
+        &mut self,
+        def: &TableDef,
+        k: &'a Constraint,
+        index_kind: IndexKind,
+    ) -> SqlResult<Vec<KeyPart>> {
+        let mut keys = Vec::with_capacity(k.exclusions.len());
+        for node in &k.exclusions {
+            let [element, operator] = list(node)? else { return Err(unexpected("EXCLUDE")) };
+            let Kind::IndexElem(e) = kind(element)? else { return Err(unexpected("EXCLUDE")) };
+            let operator = strings(list(operator)?)?;
+            let operator = operator.last().copied().unwrap_or_default();
+            refuse_at(operator != "=", format_args!("EXCLUDE ... WITH {operator}"), k.location)?;
+            keys.push(self.key_part(def, e, index_kind)?)
+        }
+        Ok(keys)
+    }
+
+    pub(super) fn exclusion_named(
+        &mut self,
+        hiding: &mut Hiding,
+        k: &'a Constraint,
+        name: String,
+    ) -> SqlResult<NewIndex> {
+        refuse_at(k.deferrable || k.initdeferred, "a DEFERRABLE constraint", k.location)?;
+        let index_kind = index_method(&k.access_method)?;
+        self.storage(&k.options, is_index_storage, accepted::INDEX_STORAGE)?;
+        self.tablespace(&k.indexspace)?;
+        let def = hiding.def.clone();
+        let keys = self.exclusion_keys(&def, k, index_kind)?;
+        let include = strings(&k.including)?;
+        let include = include.iter().map(|n| column_of(&def, n)).collect::<SqlResult<Vec<_>>>()?;
+        check_key_count(keys.len() + include.len())?;
+        let predicate = match k.where_clause.as_deref() {
+            Some(node) => self.predicate(&def, node)?,
+            None => None,
+        };
+        let (columns, options) = key_columns(hiding, &keys, predicate.as_ref(), include);
+        let (unique, constraint) = (true, true);
+        let options = IndexOptions { exclusion: true, ..options };
+        Ok(NewIndex {
+            name: Some(name),
+            kind: index_kind,
+            unique,
+            primary: false,
+            constraint,
+            columns,
+            options,
+        })
     }
 
     /// An expression of a key.
@@ -392,7 +576,9 @@ pub(super) fn key_columns(
     let orders = first.into_iter().chain(keys.iter().map(|k| (k.desc, k.nulls_first)));
     let columns = places.into_iter().zip(orders);
     let columns = columns.map(|(column, (desc, nulls_first))| IndexColumn { column, desc, nulls_first });
-    let options = IndexOptions { partial: predicate.is_some(), include, ..IndexOptions::default() };
+    let forms = keys.iter().enumerate().filter(|(_, k)| !k.form.is_empty());
+    let forms = forms.map(|(n, k)| (n, k.form.clone())).collect();
+    let options = IndexOptions { partial: predicate.is_some(), include, forms, ..IndexOptions::default() };
     (columns.collect(), options)
 }
 
@@ -479,6 +665,17 @@ pub(super) fn index_method(name: &str) -> SqlResult<IndexKind> {
             let message = format!("access method \"{other}\" does not exist");
             Err(wrong(sqlstate::UNDEFINED_OBJECT, message))
         }
+    }
+}
+
+/// Whether an operator class is another than a type's own that has the same order here, where texts are
+/// compared by their bytes.
+fn is_other_class(class: &str, ty: TypeId) -> bool {
+    match class {
+        "text_pattern_ops" | "varchar_pattern_ops" => matches!(ty, TypeId::TEXT | TypeId::VARCHAR),
+        "bpchar_pattern_ops" => ty == TypeId::BPCHAR,
+        "varchar_ops" => ty == TypeId::VARCHAR,
+        _ => false,
     }
 }
 

@@ -85,6 +85,7 @@ impl<'a> Binder<'a> {
                 DiscardMode::Undefined => Err(unexpected("DISCARD")),
             },
             Kind::LockStmt(s) => self.lock_tables(s),
+            Kind::ReindexStmt(s) => self.reindex(s),
             Kind::VacuumStmt(s) => {
                 for r in &s.rels {
                     let Kind::VacuumRelation(r) = kind(r)? else { return Err(unexpected("VACUUM")) };

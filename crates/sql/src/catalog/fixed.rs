@@ -257,6 +257,16 @@ pub fn rows(relation: &str) -> &'static [Vec<Value>] {
     ROWS.get(relation).map_or(&[], |r| r)
 }
 
+/// The number of the operator class of a name that indexes of the kind have.
+pub fn operator_class_named(method: u32, name: &str) -> Option<u32> {
+    let text = TEXTS.iter().find(|(n, _)| *n == "pg_opclass")?.1;
+    text.lines().find_map(|line| {
+        let mut fields = line.split('\t');
+        let (oid, of, called) = (fields.next()?, fields.next()?, fields.next()?);
+        (of == method.to_string() && called == name).then(|| oid.parse().ok())?
+    })
+}
+
 /// The number of the operator class that an index of the kind has for a type, if none is named.
 pub fn operator_class(method: u32, ty: TypeId) -> u32 {
     use ondol_types::ty::Category;

@@ -11,6 +11,9 @@ use ondol_types::user::domain;
 use ondol_types::{SqlResult, TypeId, Value};
 use std::sync::Arc;
 
+/// PostgreSQL's number of the collation "C".
+const C_COLLATION: u32 = 950;
+
 /// The first place of a table's checks among its parts, behind its columns.
 const CHECKS: usize = 1600;
 
@@ -42,8 +45,18 @@ fn index(sight: &Sight<'_>, t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResul
         .collect();
     let expressions = (!expressions.is_empty()).then(|| node_tree(&expressions.join(", ")));
     let predicate = index::predicate(sight.catalog, &t.def, i, false).map(|p| node_tree(&p));
-    let collations: Vec<u32> = types.iter().map(|ty| facts(*ty).collation).collect();
-    let classes: Vec<u32> = types.iter().map(|ty| fixed::operator_class(method(i.kind), *ty)).collect();
+    let form = |n: usize| i.options.forms.iter().find(|(place, _)| *place == n).map_or("", |f| f.1.as_str());
+    let collation = |(n, ty): (usize, &TypeId)| match form(n) {
+        f if f.starts_with(" COLLATE \"C\"") => C_COLLATION,
+        _ => facts(*ty).collation,
+    };
+    let collations: Vec<u32> = types.iter().enumerate().map(collation).collect();
+    let class = |(n, ty): (usize, &TypeId)| {
+        let named = form(n).rsplit(' ').next().filter(|c| c.ends_with("_ops"));
+        let named = named.and_then(|c| fixed::operator_class_named(method(i.kind), c));
+        named.unwrap_or_else(|| fixed::operator_class(method(i.kind), *ty))
+    };
+    let classes: Vec<u32> = types.iter().enumerate().map(class).collect();
     let options: Vec<i16> =
         i.keys().iter().map(|c| i16::from(c.desc) | i16::from(c.nulls_first) << 1).collect();
     each(&row![

@@ -76,7 +76,9 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | RangeStart { cursor, .. }
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
-        ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].label().to_string(),
+        ColChar { cursor, column, .. } => {
+            p.table_of(cursor.0).def.columns[column.0 as usize].label().to_string()
+        }
         Insert { table, .. } | Violated { table, .. } | OutOfView { table, .. } => {
             p.tables[table.0 as usize].def.name.clone()
         }
@@ -84,10 +86,8 @@ fn comment(p: &Program, op: &super::Op) -> String {
         InsertOrLock { cursor, arbiters, .. } => proposed(p, p.table_of(cursor.0), arbiters),
         Update { cursor, columns, .. } | PointUpdate { cursor, columns, .. } => {
             let t = p.table_of(cursor.0);
-            let names: Vec<&str> = p.lists[columns.0 as usize]
-                .iter()
-                .map(|c| t.def.columns[*c as usize].label())
-                .collect();
+            let names: Vec<&str> =
+                p.lists[columns.0 as usize].iter().map(|c| t.def.columns[*c as usize].label()).collect();
             let by = match (*op, p.index_of(cursor.0)) {
                 (PointUpdate { .. }, Some(index)) => format!("{}, ", index.def.name),
                 _ => String::new(),

@@ -56,6 +56,11 @@ pub fn key(catalog: &Catalog, table: &TableDef, c: &IndexColumn, pretty: bool) -
     if column.is_hidden() && !is_call(&text) { format!("({text})") } else { text }
 }
 
+/// The collation and the operator class of a key that it was given.
+fn form(index: &IndexDef, place: usize) -> &str {
+    index.options.forms.iter().find(|(n, _)| *n == place).map_or("", |(_, form)| form)
+}
+
 fn order(c: &IndexColumn) -> &'static str {
     // NULLs come first in descending order and last in ascending, unless told otherwise.
     match (c.desc, c.nulls_first) {
@@ -68,8 +73,8 @@ fn order(c: &IndexColumn) -> &'static str {
 
 /// The keys, with their orders.
 pub fn keys(catalog: &Catalog, table: &TableDef, index: &IndexDef, pretty: bool) -> String {
-    let one = |c: &IndexColumn| key(catalog, table, c, pretty) + order(c);
-    index.keys().iter().map(one).collect::<Vec<_>>().join(", ")
+    let one = |(n, c): (usize, &IndexColumn)| key(catalog, table, c, pretty) + form(index, n) + order(c);
+    index.keys().iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The predicate.
@@ -97,8 +102,10 @@ pub fn exclusion(catalog: &Catalog, table: &TableDef, index: &IndexDef, pretty: 
         IndexKind::Btree => "btree",
         IndexKind::Hash => "hash",
     };
-    let one = |c: &IndexColumn| format!("{}{} WITH =", key(catalog, table, c, pretty), order(c));
-    let keys: Vec<String> = index.keys().iter().map(one).collect();
+    let one = |(n, c): (usize, &IndexColumn)| {
+        format!("{}{}{} WITH =", key(catalog, table, c, pretty), form(index, n), order(c))
+    };
+    let keys: Vec<String> = index.keys().iter().enumerate().map(one).collect();
     let mut text = format!("EXCLUDE USING {kind} ({})", keys.join(", "));
     text += &extras(table, index);
     if let Some(predicate) = predicate(catalog, table, index, pretty) {

@@ -25,7 +25,7 @@ fn value(
 
 /// Does what foreign keys ask for, until nothing is left to be looked at.
 pub(super) fn settle(connection: &mut Connection, env: &Env<'_>) -> SqlResult<()> {
-    while let Some(ask) = connection.settle_keys()? {
+    while let Some(mut ask) = connection.settle_keys()? {
         let catalog = connection.catalog();
         let table = ask.table.clone();
         let mut row = connection.values_before(&ask);
@@ -43,6 +43,16 @@ pub(super) fn settle(connection: &mut Connection, env: &Env<'_>) -> SqlResult<()
                 v = value(&program, connection, &[given], env)?
             }
             row[*column] = v.clone();
+            set.push(v)
+        }
+        let (computed, columns) = env.host.row_values(&table, &catalog)?;
+        for (column, program) in computed {
+            let mut scratch: Vec<Vec<u8>> = columns.iter().map(|_| Vec::new()).collect();
+            let given = columns.iter().zip(&mut scratch);
+            let params: Vec<ValueRef<'_>> = given.map(|(c, s)| row[usize::from(*c)].as_ref(s)).collect();
+            let v = value(&program, connection, &params, env)?;
+            row[usize::from(column)] = v.clone();
+            ask.set.push((usize::from(column), NewValue::Null));
             set.push(v)
         }
         if let Some((program, columns)) = env.host.row_checks(&table, &catalog)? {

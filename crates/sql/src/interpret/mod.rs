@@ -53,6 +53,9 @@ use ondol_types::{SqlResult, ValueRef};
 use std::sync::Arc;
 
 /// What the session layer answers during execution.
+/// Columns with the programs that compute them, and the columns that each program takes.
+pub type RowPrograms = (Vec<(u16, Arc<Program>)>, Vec<u16>);
+
 pub trait Host {
     /// Gives every row of a system view to `each`, or at least those in which the column has the value.
     fn system_rows(
@@ -74,6 +77,13 @@ pub trait Host {
         match column.domain {
             None => Ok(None),
             Some(_) => Err(ondol_types::SqlError::unsupported("a domain in this place")),
+        }
+    }
+    /// The programs of a table's generated columns, and the columns that each takes.
+    fn row_values(&self, table: &Table, _: &Catalog) -> SqlResult<RowPrograms> {
+        match table.def.columns.iter().any(|c| c.computed().is_some()) {
+            false => Ok((Vec::new(), Vec::new())),
+            true => Err(ondol_types::SqlError::unsupported("a generated column in this place")),
         }
     }
     /// A program that gives the number of the first check of a table that is false of a row, or NULL, and the

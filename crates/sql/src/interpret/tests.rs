@@ -680,9 +680,16 @@ fn rewrites_change_no_answer() {
             let host = Bodies(db.connection.catalog());
             let find: FindFunction<'_> = &|f| host.function(f);
             let bound = db.bind(sql).unwrap();
-            let program =
-                crate::compile::compile_by(rewrites, Vec::new(), &bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS))
-                    .unwrap();
+            let program = crate::compile::compile_by(
+                rewrites,
+                Vec::new(),
+                &bound,
+                find,
+                Limits::NONE,
+                Ways::ALL,
+                Some(OPTIONS),
+            )
+            .unwrap();
             let plan = crate::code::explain::lines(&program, OPTIONS, None, 0).join("\n");
             let env = Env { host: &host, ..Env::EMPTY };
             let mut rows = RowBuffer::new();

@@ -1,0 +1,137 @@
+//! Indexes on expressions, partial indexes, exclusion constraints: what becomes of them when definitions, rows
+//! and the database go on.
+use ondol::{Database, Session, TempFolder};
+
+const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b text, c int);
+    INSERT INTO t SELECT g, 'N' || g, g % 3 FROM generate_series(1, 100) g;
+    CREATE FUNCTION twice(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 * 2'";
+
+/// What makes indexes of table t, and what `pg_indexes` says of the table then.
+const CASES: [(&str, &str); 14] = [
+    ("CREATE UNIQUE INDEX i ON t (lower(b))", "i: btree (lower(b))"),
+    (
+        "CREATE INDEX i ON t (c, (a + c) DESC, lower(b)) INCLUDE (a)",
+        "i: btree (c, ((a + c)) DESC, lower(b)) INCLUDE (a)",
+    ),
+    ("CREATE UNIQUE INDEX i ON t (b) WHERE c = 1", "i: btree (b) WHERE (c = 1)"),
+    (
+        "CREATE UNIQUE INDEX i ON t USING hash (a) WHERE c > 0 AND b IS NOT NULL",
+        "i: hash (a) WHERE ((c > 0) AND (b IS NOT NULL))",
+    ),
+    ("CREATE INDEX i ON t (twice(a)) WHERE twice(c) > 1", "i: btree (twice(a)) WHERE (twice(c) > 1)"),
+    ("CREATE UNIQUE INDEX i ON t (b, c) NULLS NOT DISTINCT", "i: btree (b, c) NULLS NOT DISTINCT"),
+    (
+        "CREATE INDEX i ON t (b COLLATE \"C\" text_pattern_ops DESC)",
+        "i: btree (b COLLATE \"C\" text_pattern_ops DESC)",
+    ),
+    (
+        "ALTER TABLE t ADD CONSTRAINT i EXCLUDE USING btree ((a % 1000) WITH =) WHERE (c = 2)",
+        "i: btree (((a % 1000))) WHERE (c = 2)",
+    ),
+    (
+        "CREATE INDEX i ON t (lower(b)); CREATE INDEX j ON t (lower(b), a); DROP INDEX i",
+        "j: btree (lower(b), a)",
+    ),
+    (
+        "CREATE INDEX i ON t (lower(b)); DROP INDEX i; ALTER TABLE t ADD d int; CREATE INDEX i ON t ((d + 1))",
+        "i: btree (((d + 1)))",
+    ),
+    (
+        "CREATE INDEX i ON t (lower(b)); BEGIN; DROP INDEX i; CREATE INDEX i ON t (upper(b)); ROLLBACK",
+        "i: btree (lower(b))",
+    ),
+    (
+        "BEGIN; CREATE INDEX i ON t (lower(b)); SAVEPOINT s; CREATE INDEX j ON t (a) WHERE c = 1; ROLLBACK TO s; COMMIT",
+        "i: btree (lower(b))",
+    ),
+    (
+        "CREATE INDEX i ON t (lower(b)) WHERE c > 0; ALTER TABLE t RENAME b TO e; ALTER TABLE t RENAME e TO b; REINDEX TABLE t",
+        "i: btree (lower(b)) WHERE (c > 0)",
+    ),
+    (
+        "CREATE INDEX i ON t ((a + c)) WHERE c > 0; ALTER TABLE t ALTER c TYPE bigint; TRUNCATE t; INSERT INTO t VALUES (1, 'N1', 1)",
+        "i: btree (((a + c))) WHERE (c > 0)",
+    ),
+];
+
+fn told(s: &mut Session, query: &str) -> Vec<String> {
+    let found = s.query(query, &[]).unwrap_or_else(|e| panic!("{query}: {e}"));
+    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
+}
+
+const INDEXES: &str = "SELECT indexname || ': ' || split_part(indexdef, ' USING ', 2) FROM pg_indexes
+    WHERE tablename = 't' AND indexname <> 't_pkey' ORDER BY 1";
+const ROWS: &str = "SELECT a, b, c FROM t ORDER BY a";
+
+fn dumped(s: &mut Session) -> String {
+    let mut text = Vec::new();
+    s.dump(&mut text, |_, _| {}).expect("a dump");
+    String::from_utf8(text).expect("text")
+}
+
+fn ondol(args: &[&str], of: &str) {
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol")).args(args).output().expect("it runs");
+    assert!(done.status.success(), "{of}: {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn indexes_outlive_a_restart_a_checkpoint_and_a_dump() {
+    for (made, expected) in CASES {
+        let folder = TempFolder::new().expect("a folder");
+        let path = folder.path().join("db");
+        let open = || Database::open(&path).unwrap_or_else(|e| panic!("{made}: {e}"));
+        let db = open();
+        db.session().execute(TABLE).expect("a table");
+        db.session().execute(made).unwrap_or_else(|e| panic!("{made}: {e}"));
+        let rows = told(&mut db.session(), ROWS);
+        assert_eq!(told(&mut db.session(), INDEXES), [expected], "{made}");
+        let dump = dumped(&mut db.session());
+        // Once from the log alone, once from a checkpoint.
+        drop(db);
+        let db = open();
+        assert_eq!(told(&mut db.session(), INDEXES), [expected], "{made}: after recovery");
+        db.session()
+            .execute("UPDATE t SET b = b || 'x', c = c + 1; UPDATE t SET b = rtrim(b, 'x'), c = c - 1")
+            .unwrap_or_else(|e| panic!("{made}: {e}"));
+        db.close().expect("it closes");
+        let db = open();
+        assert_eq!(told(&mut db.session(), INDEXES), [expected], "{made}: after it was closed");
+        assert_eq!(told(&mut db.session(), ROWS), rows, "{made}: after it was closed");
+        assert_eq!(dumped(&mut db.session()), dump, "{made}");
+        drop(db);
+        ondol(&["check", path.to_str().expect("a name")], made);
+        let (file, again) = (folder.path().join("dump"), folder.path().join("again"));
+        std::fs::write(&file, &dump).expect("a file");
+        ondol(&["restore", again.to_str().expect("a name"), file.to_str().expect("a name")], made);
+        let again = Database::open(again).expect("a database");
+        assert_eq!(told(&mut again.session(), INDEXES), [expected], "{made}: restored");
+        assert_eq!(dumped(&mut again.session()), dump, "{made}: restored");
+    }
+}
+
+/// Two sessions define and write side by side.
+#[test]
+fn an_index_on_an_expression_waits_for_who_writes_and_finds_all_rows() {
+    let folder = TempFolder::new().expect("a folder");
+    let db = Database::open(folder.path().join("db")).expect("a database");
+    db.session().execute(TABLE).expect("a table");
+    let mut writer = db.session();
+    writer.execute("BEGIN; INSERT INTO t VALUES (200, 'Late', 1)").expect("a row");
+    let definer = {
+        let mut s = db.session();
+        std::thread::spawn(move || s.execute("CREATE UNIQUE INDEX i ON t (lower(b)) WHERE c > 0").map(drop))
+    };
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    writer.execute("COMMIT").expect("a commit");
+    definer.join().expect("it ends").expect("an index");
+    let found = "SELECT a FROM t WHERE lower(b) = 'late' AND c > 0";
+    assert_eq!(told(&mut db.session(), found), ["200"]);
+    let twice = db.session().execute("INSERT INTO t VALUES (201, 'LATE', 2)").err();
+    assert_eq!(twice.map(|e| e.sqlstate().to_string()).as_deref(), Some("23505"));
+    db.session().execute("INSERT INTO t VALUES (201, 'LATE', 0)").expect("no member");
+    let moved = db.session().execute("UPDATE t SET c = 5 WHERE a = 201").err();
+    assert_eq!(moved.map(|e| e.sqlstate().to_string()).as_deref(), Some("23505"));
+    let entries = "SELECT entries FROM ondol_indexes WHERE name = 'i'";
+    let members = told(&mut db.session(), "SELECT count(*) FROM t WHERE c > 0");
+    assert_eq!(told(&mut db.session(), entries), members, "rows that are no members have no entries");
+}
