@@ -20,8 +20,8 @@ use crate::parse::tree::{
     self, Constraint, IndexElem, Node, ReindexObjectType, SortByDir, SortByNulls, node::Node as Kind,
 };
 use ondol_engine::{
-    Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, Relation,
-    TableDef,
+    Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, Nature,
+    Relation, TableDef,
 };
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
@@ -70,7 +70,8 @@ impl Hiding {
     pub fn of_new(name: &Name, columns: Vec<ColumnDef>) -> Hiding {
         let (schema, name) = (name.schema, name.name.clone());
         let (indexes, checks, foreign) = (Vec::new(), Vec::new(), Vec::new());
-        let def = TableDef { id: 0, schema, name, columns, indexes, checks, foreign };
+        let def =
+            TableDef { id: 0, schema, name, columns, indexes, checks, foreign, nature: Nature::default() };
         Hiding { def, columns: Vec::new(), swept: true }
     }
 

@@ -10,9 +10,7 @@ use crate::bind::updatable::{self, ALL_EVENTS, OF_UPDATABLE};
 use crate::deparse::{self, TableText, index as index_text};
 use ondol_engine::dictionary::action_word;
 use ondol_engine::name::TEMPORARY;
-use ondol_engine::{
-    CommentKind, Commented, ForeignDef, FunctionDef, KeyAction, Returns, Table, ViewCheck,
-};
+use ondol_engine::{CommentKind, Commented, ForeignDef, FunctionDef, KeyAction, Returns, Table, ViewCheck};
 use ondol_types::catalog::{name as names, oid, registered};
 use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::name::quote;

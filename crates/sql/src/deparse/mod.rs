@@ -26,8 +26,8 @@ pub mod index;
 mod name;
 mod query;
 
-use crate::bind::check::{self, Over};
 pub use crate::bind::check::TableText;
+use crate::bind::check::{self, Over};
 use crate::bind::written::{Notes, Verbatim};
 use crate::bound::{Query, Rel, RelEntry};
 use ondol_engine::{Catalog, ColumnDef, Name, Path, Table, ViewDef};
