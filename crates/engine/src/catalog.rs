@@ -62,9 +62,10 @@ impl ColumnDef {
             _ => None,
         }
     }
-    /// Whether it is an index's, which no statement sees: an expression of its key, or its predicate. A hidden
-    /// column's name begins with [`HIDDEN`]; it stands behind all columns that are seen. One that is computed
-    /// by nothing any more is no index's: its values mean nothing, and it goes when rows are next copied.
+    /// Whether it is an index's, which no statement sees: an expression of its key, or its predicate. A
+    /// hidden column's name begins with [`HIDDEN`]; it stands behind all columns that are seen. One that is
+    /// computed by nothing any more is no index's: its values mean nothing, and it goes when rows are next
+    /// copied.
     pub fn is_hidden(&self) -> bool {
         self.name.starts_with(HIDDEN)
     }
@@ -113,8 +114,8 @@ pub struct IndexDef {
 /// What few indexes have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexOptions {
-    /// It is a partial index. Its first column is hidden: true where the predicate is true, else NULL. What is
-    /// NULL there is in nobody's way, and no query looks for it.
+    /// It is a partial index. Its first column is hidden: true where the predicate is true, else NULL. What
+    /// is NULL there is in nobody's way, and no query looks for it.
     pub partial: bool,
     /// INCLUDE: columns that are no part of the key, by their places in the table. They are only told of:
     /// whoever has found a row in memory has all of its columns.

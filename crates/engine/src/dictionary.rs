@@ -24,6 +24,7 @@
 //! - **D10** The first view or comment writes format 8. Its columns are listed as those of a table are.
 //! - **D11** What a definition takes out of the dictionary is found by indexes of the numbers that rows begin
 //!   with. They are made when the database is opened, as all indexes are, and are in no list.
+<<<<<<< ours
 //! - **D12** The first materialised view writes format 11, and so does the first unlogged table or sequence,
 //!   a view with options beside CHECK OPTION, and the first comment on a schema. A materialised view is
 //!   listed as a table, and its query beside. An unlogged table's heaps, and an unlogged sequence's counter,
@@ -34,6 +35,13 @@
 //!   them would show the column, or refuse a row that the index does not. A hidden column is listed as others
 //!   are, as one that is computed; an index's options in a table of their own. A folder written before has
 //!   none.
+=======
+//! - **D12** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT, the name
+//!   of an order, or is an exclusion constraint's) and the first hidden column write format 9: who does not
+//!   know them would show the column, or refuse a row that the index does not. A hidden column is listed as
+//!   others are, as one that is computed; an index's options in a table of their own. A folder written before
+//!   has none.
+>>>>>>> theirs
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     IndexOptions, KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,

@@ -1,5 +1,5 @@
-//! Indexes on expressions, partial indexes, exclusion constraints: what becomes of them when definitions, rows
-//! and the database go on.
+//! Indexes on expressions, partial indexes, exclusion constraints: what becomes of them when definitions,
+//! rows and the database go on.
 use ondol::{Database, Session, TempFolder};
 
 const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b text, c int);

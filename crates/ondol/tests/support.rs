@@ -333,8 +333,11 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "CREATE INDEX i ON t (b COLLATE \"C\" text_pattern_ops)",
             ),
             ("DROP INDEX", "DROP INDEX u_b"),
-            ("REINDEX INDEX, TABLE [CONCURRENTLY]", "REINDEX TABLE CONCURRENTLY t"),
-            ("REINDEX SCHEMA, DATABASE, SYSTEM (outside a transaction block)", "!REINDEX SCHEMA public"),
+            ("REINDEX INDEX, TABLE", "REINDEX TABLE t"),
+            (
+                "REINDEX SCHEMA, DATABASE, SYSTEM, REINDEX CONCURRENTLY (outside a transaction block)",
+                "!REINDEX SCHEMA public",
+            ),
             ("REINDEX (VERBOSE)", "REINDEX (VERBOSE) TABLE t"),
             ("CLUSTER", "CLUSTER t USING t_pkey"),
             ("COMMENT", "COMMENT ON TABLE t IS 'x'"),

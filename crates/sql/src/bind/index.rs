@@ -6,7 +6,8 @@
 //! - **H2** A predicate is one, too: true where the predicate is true, else NULL. It is the first column of
 //!   the index's key.
 //! - **H3** Its text is the expression as PostgreSQL shows it, over the table's columns by their bare names.
-//!   Its name is that text as messages have it behind a mark ([`HIDDEN`]), or the predicate's text behind two.
+//!   Its name is that text as messages have it behind a mark ([`HIDDEN`]), or the predicate's text behind
+//!   two.
 //! - **H4** Hidden columns stand behind all others, so a column's number is its place.
 
 use super::accepted::{self, is_index_storage};
@@ -155,8 +156,8 @@ fn hidden_as(
     })
 }
 
-/// The hidden columns of a table that are kept up: their places, whether each is that of a predicate, and what
-/// they are, over relation 0. Nothing where that has no meaning: then no query is about it either.
+/// The hidden columns of a table that are kept up: their places, whether each is that of a predicate, and
+/// what they are, over relation 0. Nothing where that has no meaning: then no query is about it either.
 pub fn hidden_of(catalog: &Catalog, def: &TableDef) -> Vec<(u16, bool, Expr)> {
     let hidden = def.columns.iter().enumerate().skip(def.shown().len());
     let live = hidden.filter(|(_, c)| c.computed().is_some());
