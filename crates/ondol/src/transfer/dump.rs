@@ -441,7 +441,8 @@ impl Session {
                 return Ok(());
             }
             path = wanted.to_string();
-            writeln!(out, "\nSET LOCAL search_path = {wanted};").map_err(failed)
+            let said = if wanted.is_empty() { "''" } else { wanted };
+            writeln!(out, "\nSET LOCAL search_path = {said};").map_err(failed)
         };
         write!(out, "{schemas}").map_err(failed)?;
         go_by(out, &base)?;

@@ -88,3 +88,7 @@ SELECT * FROM fenced WHERE 10 / (x + 5) > 0;
 SELECT * FROM fenced;
 CREATE OR REPLACE VIEW fenced AS SELECT x FROM r WHERE x > 0;
 SELECT reloptions FROM pg_class WHERE relname = 'fenced';
+-- A sequence is named by where it is found.
+CREATE SEQUENCE d.far;
+CREATE TABLE takes (a int DEFAULT nextval('d.far'::regclass), b int DEFAULT nextval('public.sq'), c bigint DEFAULT setval('sq', 5));
+SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'takes'::regclass ORDER BY adnum;

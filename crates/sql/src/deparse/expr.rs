@@ -2,6 +2,8 @@
 use super::{ITEM, Scope, Scribe};
 use crate::bind::written::Note;
 use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, walk_expr};
+use ondol_engine::Path;
+use ondol_engine::sequence::sequence_named;
 use ondol_types::func::{self, FuncId, id, operator};
 use ondol_types::name::quote;
 use ondol_types::{Type, TypeId, Value, agg, text};
@@ -414,18 +416,20 @@ impl<'q> Scribe<'q> {
     fn named(&mut self, name: &str, args: &'q [Expr]) {
         self.put(name);
         self.put("(");
-        match args {
-            // What names a sequence is one for PostgreSQL.
-            [Expr { kind: ExprKind::Const(Value::Text(s)), .. }, rest @ ..]
-                if !self.is_stored() && ["nextval", "currval", "setval"].contains(&name) =>
-            {
-                self.put(&format!("'{}'::regclass", s.replace('\'', "''")));
+        // What names a sequence is one for PostgreSQL.
+        let of_sequence = !self.is_stored() && ["nextval", "currval", "setval"].contains(&name);
+        match args.split_first().filter(|_| of_sequence).and_then(|(e, rest)| Some((named_by(e)?, rest))) {
+            Some((text, rest)) => {
+                let found = sequence_named(self.catalog, Path::public(), text).ok();
+                let shown = found.map(|s| self.catalog.shown(self.path, &s.def.full_name()));
+                let shown = shown.unwrap_or_else(|| text.to_string());
+                self.put(&format!("'{}'::regclass", shown.replace('\'', "''")));
                 for e in rest {
                     self.put(", ");
                     self.list([e], true)
                 }
             }
-            all => self.list(all, true),
+            None => self.list(args, true),
         }
         self.put(")")
     }
@@ -823,4 +827,15 @@ fn has_columns(e: &Expr) -> bool {
 fn takes_list(func: FuncId) -> bool {
     use id::*;
     [FORMAT_LIST, CONCAT_LIST, CONCAT_WS_LIST, NUM_NULLS_LIST, NUM_NONNULLS_LIST].contains(&func)
+}
+
+/// The text of a literal, whatever it is cast to.
+fn named_by(mut e: &Expr) -> Option<&str> {
+    while let ExprKind::Cast { arg, .. } = &e.kind {
+        e = arg
+    }
+    match &e.kind {
+        ExprKind::Const(Value::Text(s)) => Some(s),
+        _ => None,
+    }
 }
