@@ -63,7 +63,7 @@ impl ViewDef {
     /// What a materialised view shows; `None`: the table is none.
     pub fn of_material(def: &TableDef) -> Option<ViewDef> {
         let query = def.nature.material.as_ref()?.query.clone();
-        let (name, columns) = (def.name.clone(), def.columns.clone());
+        let (name, columns) = (def.name.clone(), def.shown().to_vec());
         let (check, options) = (None, Vec::new());
         Some(ViewDef { id: def.id, schema: def.schema, name, columns, query, check, options })
     }

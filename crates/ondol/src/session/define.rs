@@ -11,8 +11,8 @@ use ondol_engine::{
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
-    AlterTable, AlteredColumn, Bound, Dropped, ExprKind, GoneKey, Insert, InsertColumn, Modify, NewIndex,
-    NewSequence, Query, Statement, TableRef,
+    AlterTable, AlteredColumn, Bound, Dropped, Expr, ExprKind, GoneKey, Insert, InsertColumn, Modify,
+    NewIndex, NewSequence, Query, Statement, TableRef,
 };
 use ondol_sql::interpret::Nowhere;
 use ondol_types::name::quote;
@@ -244,7 +244,7 @@ impl Session {
             self.connection.set_populated(name, false)?;
             return self.connection.truncate(std::slice::from_ref(name)).map(drop);
         };
-        let columns = before.table(name).map_or(0, |t| t.def.columns.len());
+        let columns = before.table(name).map_or(0, |t| t.def.shown().len());
         // One that was not filled has no rows.
         if !before.table(name).is_some_and(|t| t.def.is_unpopulated()) {
             let delete = Bound {
@@ -296,13 +296,19 @@ impl Session {
         if parted && let Some(rows) = self.fill_parted(table, query, bound, catalog.version)? {
             return Ok(format!("SELECT {rows}"));
         }
+        // What indexes have for themselves is computed by checks, as it is for all who insert.
+        let null = |c: &ColumnDef| Expr { kind: ExprKind::Const(Value::Null), ty: c.ty, at: u32::MAX };
+        let source = |(n, c): (usize, &ColumnDef)| match n < columns {
+            true => InsertColumn::Source(n),
+            false => InsertColumn::Value(null(c)),
+        };
         let insert = Bound {
             statement: Statement::Insert(Insert {
                 table: TableRef(table.clone()),
                 source: query.clone(),
-                columns: (0..columns).map(InsertColumn::Source).collect(),
+                columns: table.def.columns.iter().enumerate().map(source).collect(),
                 on_conflict: None,
-                checks: Vec::new(),
+                checks: bind::row_checks(&catalog, table, None)?,
                 returning: Vec::new(),
                 with: Vec::new(),
             }),

@@ -123,3 +123,21 @@ SELECT * FROM gone;
 DROP TABLE t CASCADE;
 DROP TABLE k CASCADE;
 SELECT relname FROM pg_class WHERE relkind IN ('m', 'v') AND relnamespace = 'public'::regnamespace;
+
+-- Indexes on expressions, and partial ones, follow a refresh; they do not tell rows apart.
+CREATE TABLE e (a int, b text);
+INSERT INTO e VALUES (1, 'One'), (2, 'Two');
+CREATE MATERIALIZED VIEW em AS SELECT * FROM e;
+CREATE UNIQUE INDEX em_lower ON em (lower(b));
+CREATE UNIQUE INDEX em_part ON em (a) WHERE a > 1;
+REFRESH MATERIALIZED VIEW CONCURRENTLY em;
+INSERT INTO e VALUES (3, 'Three');
+REFRESH MATERIALIZED VIEW em;
+SELECT * FROM em WHERE lower(b) = 'three';
+SELECT * FROM em WHERE a = 3 AND a > 1;
+CREATE UNIQUE INDEX em_a ON em (a);
+UPDATE e SET b = 'Other' WHERE a = 3;
+REFRESH MATERIALIZED VIEW CONCURRENTLY em;
+SELECT * FROM em WHERE lower(b) = 'other';
+SELECT pg_get_viewdef('em'::regclass);
+DROP TABLE e CASCADE;

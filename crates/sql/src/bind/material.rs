@@ -5,7 +5,7 @@ use crate::bound::{From, Modify, Query, Rel, RelEntry, Statement, TableRef};
 use crate::parse::tree;
 use ondol_engine::temporary::is_temporary;
 use ondol_engine::view::{Slot, slots};
-use ondol_engine::{Material, Name, Nature, Table, ViewDef};
+use ondol_engine::{IndexColumn, IndexDef, Material, Name, Nature, Table, ViewDef};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 
@@ -104,7 +104,10 @@ impl<'a> Binder<'a> {
                 let message = "REFRESH options CONCURRENTLY and WITH NO DATA cannot be used together";
                 return Err(wrong(sqlstate::SYNTAX_ERROR, message));
             }
-            if !table.def.indexes.iter().any(|i| i.unique) {
+            // Which rows are the same is told by columns, and by all rows of them.
+            let is_seen = |c: &IndexColumn| !table.def.columns[c.column].is_hidden();
+            let tells = |i: &IndexDef| i.unique && !i.options.partial && i.keys().iter().all(is_seen);
+            if !table.def.indexes.iter().any(tells) {
                 let shown = self.catalog.qualified(&name);
                 let message = format!("cannot refresh materialized view \"{shown}\" concurrently");
                 return Err(wrong(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(
@@ -124,7 +127,7 @@ impl<'a> Binder<'a> {
 
 /// DELETE of all rows of a table.
 fn all_rows(table: &Arc<Table>) -> Modify {
-    let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+    let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
     let alias = table.def.name.clone();
     let rels = vec![RelEntry { rel: Rel::Table(table.clone()), alias, columns }];
     let query = Query { rels, from: vec![From::Rel(0)], ..Query::default() };

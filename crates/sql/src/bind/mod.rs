@@ -68,6 +68,7 @@ mod user_type;
 mod utility;
 mod view;
 
+pub use check::row_checks;
 pub use dml::next_value_of;
 pub use group::same;
 pub use set::is_made_by;

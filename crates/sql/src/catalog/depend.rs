@@ -74,7 +74,7 @@ fn of_table(
     tell: &mut dyn FnMut(Thing, Thing, u8) -> SqlResult<()>,
 ) -> SqlResult<()> {
     let own = oid_of(t.def.id);
-    for (n, c) in t.def.columns.iter().enumerate() {
+    for (n, c) in t.def.shown().iter().enumerate() {
         let column = (PG_CLASS, own, n as i32 + 1);
         if let Some(ty) = Some(super::table::declared(c).id).filter(|t| t.is_user()) {
             tell(column, (PG_TYPE, ty.oid(), 0), b'n')?
@@ -103,9 +103,17 @@ fn of_table(
             tell(index, (PG_CONSTRAINT, oid_of(i.id), 0), b'i')?;
             continue;
         }
-        for c in &i.columns {
-            tell(index, (PG_CLASS, own, c.column as i32 + 1), b'a')?
+        let mut on: Vec<Thing> = Vec::new();
+        for place in i.all_columns() {
+            let column = &t.def.columns[place];
+            on.extend(match column.computed().filter(|_| column.is_hidden()) {
+                Some(text) => numbers(&super::key::columns_of(t, text), own),
+                None => vec![(PG_CLASS, own, place as i32 + 1)],
+            })
         }
+        on.sort_unstable();
+        on.dedup();
+        on.into_iter().try_for_each(|column| tell(index, column, b'a'))?
     }
     for c in constraints_of(t) {
         let constraint = (PG_CONSTRAINT, c.oid, 0);
