@@ -8,7 +8,8 @@ use crate::shared::SharedMap;
 use crate::table::Table;
 use crate::view::{self, ViewDef};
 use ondol_types::func::Volatility;
-use ondol_types::{Type, TypeId};
+use ondol_types::user::composite;
+use ondol_types::{SqlResult, Type, TypeId};
 use std::sync::Arc;
 
 /// What the names of hidden columns begin with, which no user's name can hold; the expression follows.
@@ -474,6 +475,16 @@ impl Catalog {
             Some(now) => *now,
             None => ty,
         }
+    }
+    /// The type of a table's rows.
+    pub fn row_type(&self, table: &TableDef) -> SqlResult<TypeId> {
+        let columns = table.shown().iter().map(|c| (c.name.clone(), c.domain.map_or(c.ty, Type::new)));
+        composite::of_table(table.id, table.schema, &table.name, columns).type_id()
+    }
+    /// The type of a view's rows.
+    pub fn view_type(&self, view: &ViewDef) -> SqlResult<TypeId> {
+        let columns = view.columns.iter().map(|c| (c.name.clone(), c.domain.map_or(c.ty, Type::new)));
+        composite::of_table(view.id, view.schema, &view.name, columns).type_id()
     }
     pub fn table(&self, name: impl Into<Name>) -> Option<&Arc<Table>> {
         self.relations.get(&name.into())?.table()

@@ -24,24 +24,18 @@
 //! - **D10** The first view or comment writes format 8. Its columns are listed as those of a table are.
 //! - **D11** What a definition takes out of the dictionary is found by indexes of the numbers that rows begin
 //!   with. They are made when the database is opened, as all indexes are, and are in no list.
-<<<<<<< ours
 //! - **D12** The first materialised view writes format 11, and so does the first unlogged table or sequence,
 //!   a view with options beside CHECK OPTION, and the first comment on a schema. A materialised view is
 //!   listed as a table, and its query beside. An unlogged table's heaps, and an unlogged sequence's counter,
 //!   have the number of a temporary object, which says no more than that: another is given when it is read
 //!   (temporary/E8).
-//! - **D13** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT, the name of
-//!   an order, or is an exclusion constraint's) and the first hidden column write format 9: who does not know
-//!   them would show the column, or refuse a row that the index does not. A hidden column is listed as others
-//!   are, as one that is computed; an index's options in a table of their own. A folder written before has
-//!   none.
-=======
-//! - **D12** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT, the name
+//! - **D13** The first index with an option (one that is partial, has INCLUDE, NULLS NOT DISTINCT, the name
 //!   of an order, or is an exclusion constraint's) and the first hidden column write format 9: who does not
 //!   know them would show the column, or refuse a row that the index does not. A hidden column is listed as
 //!   others are, as one that is computed; an index's options in a table of their own. A folder written before
 //!   has none.
->>>>>>> theirs
+//! - **D14** The first composite type writes format 10. A field is a part of it, whose text is its type.
+//!   The types of tables' rows are not stored: where one is named, its number tells the table.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     IndexOptions, KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
@@ -59,8 +53,9 @@ use ondol_durability::Given;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, Wait};
 use ondol_types::func::Volatility;
-use ondol_types::user::{Part, UserDef, kind_code};
+use ondol_types::user::{Part, UserDef, composite, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -69,7 +64,7 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D12).
+/// The newest format of the dictionary (D4 to D14).
 const FORMAT: i32 = 11;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
@@ -91,6 +86,8 @@ const WITH_MATERIAL: i32 = 11;
 const WITH_UNLOGGED: i32 = 11;
 /// The format of one that has indexes with options, or hidden columns (D13).
 const WITH_OPTIONS: i32 = 9;
+/// The format of one that has composite types (D14).
+const WITH_COMPOSITES: i32 = 10;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -651,8 +648,10 @@ pub fn load(
             schema: place.map_or(PUBLIC, |p| p.0),
             name: string(&r[1]),
             path: place.and_then(|p| p.1.clone()).unwrap_or_else(|| USUAL_PATH.into()),
-            args: parse_args(&types, &string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
-            returns: parse_returns(&types, &string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
+            args: parse_args(types_in(&types, &string(&r[2]), &catalog).as_ref(), &string(&r[2]))
+                .ok_or_else(|| damaged("a function's arguments"))?,
+            returns: parse_returns(types_in(&types, &string(&r[3]), &catalog).as_ref(), &string(&r[3]))
+                .ok_or_else(|| damaged("a function's result"))?,
             body: string(&r[4]),
             code: match &r[5] {
                 Value::Bytea(b) => b.clone(),
@@ -675,6 +674,21 @@ fn type_of(types: &Types, number: i32) -> Option<TypeId> {
         Ok(listed) => TypeId::from_number(listed),
         Err(_) => types.get(&number.checked_neg()?).copied(),
     }
+}
+
+/// The types that a text may name: those of tables' rows are made of the tables (D14).
+fn types_in<'a>(types: &'a Types, text: &str, catalog: &Catalog) -> Cow<'a, Types> {
+    let mut all = Cow::Borrowed(types);
+    for word in text.split([' ', '\n', '\t']) {
+        let number = word.strip_prefix('-').and_then(|w| w.parse::<u32>().ok());
+        let Some((table, _)) = number.and_then(composite::table_of) else { continue };
+        let row = catalog.table_by_id(table).and_then(|t| catalog.row_type(&t.def).ok());
+        let row = row.or_else(|| catalog.view_by_id(table).and_then(|v| catalog.view_type(v).ok()));
+        for ty in row.into_iter().chain(row.and_then(TypeId::array)) {
+            all.to_mut().insert(-type_number(ty), ty);
+        }
+    }
+    all
 }
 
 /// The number that a type is stored by (D3).
@@ -724,20 +738,46 @@ fn load_types(session: &Session, d: &Dictionary, places: &Places) -> SqlResult<T
             _ => return Err(damaged("a part of a type without a key")),
         };
         let text = (!r[3].is_null()).then(|| string(&r[3]));
-        parts.entry(int(&r[0])).or_default().push(Part { key, name: string(&r[2]), text });
+        parts.entry(int(&r[0])).or_default().push(Part { key, name: string(&r[2]), text, ty: None });
     }
-    let mut all = rows(session, &d.types);
-    // A type is made of earlier ones.
-    all.sort_by_key(|(_, r)| int(&r[0]));
+    let mut all: Vec<_> = rows(session, &d.types).into_iter().map(|(_, r)| r).collect();
+    all.sort_by_key(|r| std::cmp::Reverse(int(&r[0])));
     let mut types = Types::new();
-    for (_, r) in all {
+    // A type is made of earlier ones, but for fields that were added: then it is looked at again. The first
+    // of those that wait stands there as what was not to be waited for.
+    let mut waiting: Vec<Vec<Value>> = Vec::new();
+    let mut count = all.len();
+    loop {
+        let Some(r) = all.pop() else {
+            if waiting.is_empty() {
+                break;
+            }
+            if waiting.len() == count {
+                return Err(damaged("a type made of an unknown one"));
+            }
+            count = waiting.len();
+            waiting.reverse();
+            all = std::mem::take(&mut waiting);
+            continue;
+        };
         let (number, array, kind) = (int(&r[0]), int(&r[1]), string(&r[3]));
         let base = match r[4] {
             Value::Null => None,
             _ => Some(type_of(&types, int(&r[4])).ok_or_else(|| damaged("a type made of an unknown one"))?),
         };
-        let mut parts = parts.remove(&number).unwrap_or_default();
-        parts.sort_by_key(|p| p.key);
+        let mut parts_of = parts.get(&number).cloned().unwrap_or_default();
+        parts_of.sort_by_key(|p| p.key);
+        if kind == composite::CODE {
+            let known = parts_of.iter_mut().all(|p| {
+                p.ty = p.text.take().and_then(|t| parse_type(&types, &t));
+                p.ty.is_some()
+            });
+            if !known {
+                waiting.push(r);
+                continue;
+            }
+        }
+        let parts = parts_of;
         let kind = kind_code(&kind).ok_or_else(|| damaged(&format!("a type of unknown kind {kind:?}")))?;
         let def = UserDef {
             number: number as u32,
@@ -839,7 +879,7 @@ fn add_owned(
 }
 
 pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResult<()> {
-    raise_format(session, d, WITH_TYPES)?;
+    raise_format(session, d, if def.is_composite() { WITH_COMPOSITES } else { WITH_TYPES })?;
     add_place(session, d, def.number, def.schema, USUAL_PATH)?;
     let id = Value::Int4(def.number as i32);
     let text = |t: &Option<String>| t.clone().map_or(Value::Null, Value::Text);
@@ -858,7 +898,8 @@ pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResu
         ],
     )?;
     for p in &def.parts {
-        let row = [id.clone(), Value::Int8(p.key), Value::Text(p.name.clone()), text(&p.text)];
+        let text = p.ty.map_or(text(&p.text), |t| Value::Text(write_type(t)));
+        let row = [id.clone(), Value::Int8(p.key), Value::Text(p.name.clone()), text];
         add(session, &d.parts, &row)?;
     }
     Ok(())
@@ -1097,6 +1138,14 @@ pub fn remove_index(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
 }
 
 pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> SqlResult<()> {
+    let of_rows = |t: TypeId| t.user().is_some_and(|u| u.is_composite());
+    let returned = match &f.returns {
+        Returns::Scalar { ty, .. } => Some(ty.id),
+        _ => None,
+    };
+    if f.arg_types().chain(returned).any(of_rows) {
+        raise_format(session, d, WITH_COMPOSITES)?;
+    }
     add(
         session,
         &d.functions,

@@ -14,6 +14,7 @@
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::table::Table;
 pub use ondol_types::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, TEMPORARY};
+use ondol_types::user::composite;
 use ondol_types::{Type, TypeId, name};
 use std::sync::{Arc, LazyLock};
 
@@ -139,6 +140,14 @@ impl Catalog {
     pub fn find_type(&self, path: &Path, name: &str) -> Option<TypeId> {
         path.schemas.iter().find_map(|s| self.types.get(&Name::new(*s, name)).copied())
     }
+    /// The type of the rows of a table or view that a name means.
+    pub fn row_type_named(&self, name: &Name) -> Option<TypeId> {
+        match (self.table(name), self.view(name)) {
+            (Some(t), _) => self.row_type(&t.def).ok(),
+            (_, Some(v)) => self.view_type(v).ok(),
+            _ => None,
+        }
+    }
     /// The functions that a name without a schema may mean: those of a schema that is looked through earlier
     /// stand before those of the same arguments.
     pub fn find_functions<'a>(&'a self, path: &Path, name: &str) -> Vec<&'a Arc<FunctionDef>> {
@@ -167,6 +176,10 @@ impl Catalog {
     /// A type as SQL has it: one that users have defined with its schema unless it is found without.
     pub fn shown_type(&self, path: &Path, ty: Type) -> String {
         let Some(user) = ty.id.user() else { return ty.to_string() };
+        if user.kind == composite::ROW {
+            let array = if ty.id.is_array() { "[]" } else { "" };
+            return self.shown(path, &Name::new(user.schema, &*user.name)) + array;
+        }
         let is_it = |t: TypeId| t.user().is_some_and(|u| u.is_same_type(user));
         match self.find_type(path, &user.name).is_some_and(is_it) {
             true => ty.to_string(),

@@ -115,7 +115,13 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("ARRAY[...]", "SELECT ARRAY[1, 2], ARRAY[[1], [2]], ARRAY[]::text[]"),
             ("ARRAY(subquery)", "SELECT ARRAY(SELECT a FROM t)"),
             ("array[i], array[i:j]", "SELECT a[1], a[1:2], a[:2] FROM w"),
-            ("ROW(...)", "SELECT ROW(1, 2)"),
+            ("ROW(...)", "SELECT ROW(1, 'x'), ROW(t.*), (1, 2) = ROW(1, 2) FROM t"),
+            (
+                "row IS NULL, IS DISTINCT FROM",
+                "SELECT t IS NULL, ROW(a, b) IS DISTINCT FROM ROW(1, 'x') FROM t",
+            ),
+            ("the row of a relation by its name", "SELECT t, t.*::text, (t).b FROM t"),
+            ("(row).field, (row).*", "SELECT (r).f1, (r).* FROM (SELECT ROW(a, c) AS r FROM t) s"),
             ("aggregate(DISTINCT ...)", "SELECT count(DISTINCT b), sum(DISTINCT a) FROM t"),
             ("aggregate(... ORDER BY ...)", "SELECT string_agg(b, ',' ORDER BY a) FROM t"),
             ("aggregate FILTER (WHERE ...)", "SELECT count(*) FILTER (WHERE a > 1) FROM t"),
@@ -437,7 +443,16 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ),
             ("CREATE SCHEMA", "CREATE SCHEMA s"),
             ("CREATE TYPE ... AS ENUM", "CREATE TYPE e AS ENUM ('x')"),
-            ("CREATE TYPE of a row, a range, a base type", "CREATE TYPE e AS (a integer)"),
+            ("CREATE TYPE ... AS (...)", "CREATE TYPE e AS (a integer, b text)"),
+            ("CREATE TYPE of a range, a base type", "CREATE TYPE e AS RANGE (subtype = integer)"),
+            (
+                "ALTER TYPE ... ADD, DROP, ALTER ATTRIBUTE (the last two where no column has such values)",
+                "CREATE TYPE e AS (a integer); ALTER TYPE e ADD ATTRIBUTE b text, DROP ATTRIBUTE a",
+            ),
+            (
+                "ALTER TYPE ... RENAME ATTRIBUTE",
+                "CREATE TYPE e AS (a integer); ALTER TYPE e RENAME ATTRIBUTE a TO b",
+            ),
             (
                 "ALTER TYPE ... ADD VALUE",
                 "CREATE TYPE e AS ENUM ('x'); ALTER TYPE e ADD VALUE IF NOT EXISTS 'y' BEFORE 'x'",

@@ -12,6 +12,7 @@
 //!
 //! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
 
+use crate::catalog::record;
 use crate::func::Context;
 use crate::ty::Category;
 use crate::{
@@ -49,6 +50,7 @@ pub fn cast_context(from: TypeId, to: TypeId) -> Option<CastContext> {
         (TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ, TypeId::DATE)
         | (TypeId::TIMESTAMPTZ, TypeId::TIMESTAMP) => Assignment,
         (a, b) if let Some(own) = catalog::cast(a, b) => own.context,
+        (a, b) if let Some(context) = record::cast_context(a, b) => context,
         (a, b) if a.is_string() && b.is_string() => Implicit,
         (_, b) if b.category() == Category::String => Assignment,
         (a, _) if a.category() == Category::String => Explicit,
@@ -148,6 +150,8 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
         {
             return array::cast_items(&b, from, to, explicit, ctx);
         }
+        (Value::Opaque(_, b), TypeId::RECORD) if record::is_row(from) => record::anonymous(&b, from)?,
+        (Value::Opaque(_, b), t) if record::are_one(from, t) => Value::Opaque(t, b),
         (v, t) if let Some(c) = catalog::cast(from, t) => {
             return (c.run)(v.as_ref(&mut Vec::new()), to, ctx);
         }

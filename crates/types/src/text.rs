@@ -13,6 +13,7 @@
 //!
 //! Sources: PostgreSQL 15's documentation, chapter 8, and its answers.
 
+use crate::catalog::record;
 use crate::func::Context;
 use crate::style::Styles;
 use crate::ty::Class;
@@ -162,6 +163,7 @@ pub fn styled(v: ValueRef<'_>, ty: Type, styles: &Styles, out: &mut impl Out) {
                 TypeId::INTERVAL => crate::catalog::interval::write_styled(b, styles, &mut text),
                 TypeId::FLOAT4 => crate::catalog::real::write_styled(b, styles, &mut text),
                 ty if ty.is_array() => crate::array::write_styled(ty, b, styles, &mut text),
+                ty if record::is_row(ty) => record::write_styled(ty, b, styles, &mut text),
                 ty => output(ValueRef::Opaque(ty, b), Type::new(ty), &mut text),
             }
             out.text(&text)
@@ -172,16 +174,19 @@ pub fn styled(v: ValueRef<'_>, ty: Type, styles: &Styles, out: &mut impl Out) {
 
 /// Whether the text of a type's values depends on the session's styles.
 pub fn is_styled(ty: TypeId) -> bool {
-    matches!(
-        ty.element().unwrap_or(ty),
-        TypeId::FLOAT4
-            | TypeId::FLOAT8
-            | TypeId::BYTEA
-            | TypeId::DATE
-            | TypeId::TIMESTAMP
-            | TypeId::TIMESTAMPTZ
-            | TypeId::INTERVAL
-    )
+    let ty = ty.element().unwrap_or(ty);
+    let is_row = matches!(ty, TypeId::RECORD) || ty.is_user();
+    is_row && record::is_styled(ty)
+        || matches!(
+            ty,
+            TypeId::FLOAT4
+                | TypeId::FLOAT8
+                | TypeId::BYTEA
+                | TypeId::DATE
+                | TypeId::TIMESTAMP
+                | TypeId::TIMESTAMPTZ
+                | TypeId::INTERVAL
+        )
 }
 
 /// A float of a type with so many digits, or with as many as it needs.

@@ -8,7 +8,7 @@
 //! What the stages must know of a type without computing with its values stands in its descriptor, and in no
 //! other list: names, category, the class of its values, which modifiers it takes. [`TypeId::def`] finds it.
 
-use crate::catalog::{self, Form};
+use crate::catalog::{self, Form, record};
 use crate::user::{self, UserDef};
 use crate::{SqlError, SqlResult, array, known, sqlstate};
 use std::sync::LazyLock;
@@ -92,6 +92,8 @@ macro_rules! polymorphic {
         }
         static POLYMORPHIC_TYPES: &[TypeDef] = &[$(TypeDef {
             id: TypeId::$constant,
+            // Of these, only rows have arrays.
+            array_oid: if POLYMORPHIC + $number == TypeId::RECORD.0 { 2287 } else { 0 },
             ..TypeDef::new($oid, $name, $name, Category::Pseudo, $class)
         }),*];
     };
@@ -118,6 +120,9 @@ polymorphic! {
     7 JSON = 114 "json" Class::Opaque(&catalog::json::FORM);
 }
 
+/// The descriptor of arrays of rows.
+static ROWS: LazyLock<TypeDef> = LazyLock::new(|| TypeId::RECORD.def().of_array());
+
 /// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Category {
@@ -128,6 +133,7 @@ pub enum Category {
     /// Spans of time: interval.
     Timespan,
     Array,
+    Composite,
     Enum,
     /// Types without another category: bytea.
     User,
@@ -331,6 +337,9 @@ impl TypeId {
         if let Some(slot) = self.user_slot() {
             return user::def_of(slot, self.is_array()).unwrap_or(&TYPES[0]);
         }
+        if self == TypeId::RECORD.of_arrays() {
+            return &ROWS;
+        }
         let of_array = ARRAYS.get(usize::from(self.0 & !ARRAY)).and_then(Option::as_ref);
         let polymorphic = || POLYMORPHIC_TYPES.get(usize::from(self.0.wrapping_sub(POLYMORPHIC)));
         // No other numbers are made.
@@ -385,6 +394,7 @@ impl TypeId {
     pub fn admits(self, bytes: &[u8]) -> bool {
         match (self.element(), self.form()) {
             (Some(element), _) => array::is_whole(element, bytes),
+            (None, Some(_)) if record::is_row(self) => record::is_whole(self, bytes),
             (None, Some(form)) => form.width.is_none_or(|w| bytes.len() == usize::from(w)),
             (None, None) => false,
         }

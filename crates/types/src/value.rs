@@ -1,6 +1,6 @@
 //! Values, owned and borrowed.
 
-use crate::catalog::Key;
+use crate::catalog::{Key, record};
 use crate::{Numeric, Packed, Type, TypeId, text};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -208,6 +208,8 @@ pub fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
 fn compare_opaque(s: TypeId, a: &[u8], t: TypeId, b: &[u8]) -> Ordering {
     match s.form() {
         Some(form) if s == t => (form.compare)(a, b),
+        // Rows tell how they are compared.
+        Some(form) if record::is_row(s) && record::is_row(t) => (form.compare)(a, b),
         _ => s.cmp(&t),
     }
 }

@@ -9,19 +9,31 @@ use crate::comment::followed;
 use crate::rebuild::Origin;
 use ondol_base::sim::mutated;
 use ondol_kernel::heap::LARGEST_ROW;
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::sync::Arc;
 
-/// The functions that return rows of the table, as they must be declared when it is what `def` says; only
-/// those that change. Their code is made anew from their bodies, which name what they name as before.
+/// The functions that take or return rows of the table, as they must be declared when it is what `def` says;
+/// only those that change. Their code is made anew from their bodies, which name what they name as before.
 pub(crate) fn functions_of(c: &Catalog, table: &Name, def: &TableDef) -> Vec<FunctionDef> {
-    let follow = |f: &FunctionDef| match &f.returns {
-        Returns::Rows { of: Some(of), set, .. } if of == table => {
-            let columns = def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
-            let returns = Returns::Rows { of: Some(def.full_name()), columns, set: *set };
-            (returns != f.returns).then(|| FunctionDef { returns, code: Vec::new(), ..f.clone() })
-        }
-        _ => None,
+    let of = |ty: &Type| match ty.id.is_row_of(def.id) {
+        true => c.row_type(def).map_or(*ty, |now| {
+            let id = if ty.id.is_array() { now.array().unwrap_or(now) } else { now };
+            Type::with(id, ty.typmod)
+        }),
+        false => *ty,
+    };
+    let follow = |f: &FunctionDef| {
+        let returns = match &f.returns {
+            Returns::Rows { of: Some(of), set, .. } if of == table => {
+                let columns = def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
+                Returns::Rows { of: Some(def.full_name()), columns, set: *set }
+            }
+            Returns::Scalar { ty, set } => Returns::Scalar { ty: of(ty), set: *set },
+            other => other.clone(),
+        };
+        let args: Vec<_> = f.args.iter().map(|(n, t)| (n.clone(), of(t))).collect();
+        let is_same = returns == f.returns && args == f.args;
+        (!is_same).then(|| FunctionDef { args, returns, code: Vec::new(), ..f.clone() })
     };
     c.functions.values().filter_map(|f| follow(f)).collect()
 }

@@ -5,7 +5,7 @@
 use super::{Catalog, ColumnDef, Connection, FunctionDef, Name, Table, claims, d, there_is_schema};
 use crate::catalog::{Returns, TableDef};
 use crate::view::{Slot, ViewDef};
-use ondol_types::user::UserDef;
+use ondol_types::user::{Part, UserDef, in_order};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl Connection {
                     gone.insert(array, TypeId::UNKNOWN);
                 }
                 let made_of =
-                    |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
+                    |t: &TypeId| t.user().is_some_and(|u| u.made_of().any(|b| gone.contains_key(&b.id)));
                 let number = ty.user().map_or(0, |u| u.number);
                 super::views::refuse_views_of(c, Slot::Type(number), &format!("type {}", name.name))?;
                 me.refuse_rested(number, &format!("type {}", name.name))?;
@@ -175,16 +175,17 @@ impl Connection {
     }
 }
 
-/// The types that are made of changed ones change with them. One is made of earlier ones.
+/// The types that are made of changed ones change with them.
 fn follow(c: &Catalog, changed: &mut Changed, mut put: impl FnMut(&Name, TypeId)) -> SqlResult<()> {
-    let mut all: Vec<(Name, TypeId)> = c.types.iter().map(|(n, t)| (n.clone(), *t)).collect();
-    all.sort_by_key(|(_, t)| t.user().map_or(0, |u| u.number));
-    for (name, ty) in all {
-        let Some(user) = ty.user() else { continue };
-        let Some(base) = user.base.filter(|b| changed.contains_key(&b.id)) else { continue };
-        let new = UserDef { base: Some(type_of(changed, base)), ..user.clone() }.type_id()?;
-        note(changed, ty, new);
-        put(&name, new);
+    for user in in_order(c.types.values().filter_map(|t| t.user()).collect()) {
+        if !user.made_of().any(|b| changed.contains_key(&b.id)) {
+            continue;
+        }
+        let of = |ty: Type| type_of(changed, ty);
+        let parts = user.parts.iter().map(|p| Part { ty: p.ty.map(of), ..p.clone() }).collect();
+        let new = UserDef { base: user.base.map(of), parts, ..user.clone() }.type_id()?;
+        note(changed, user.type_id()?, new);
+        put(&full_name(user), new);
     }
     Ok(())
 }

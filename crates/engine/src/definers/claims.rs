@@ -5,7 +5,7 @@ use crate::define::functions_of;
 use crate::name::Name;
 use crate::view::{Slot, ViewDef, slots};
 use ondol_types::TypeId;
-use ondol_types::user::UserDef;
+use ondol_types::user::{UserDef, in_order};
 use std::collections::BTreeSet;
 
 /// A name, or what has it, for the transaction alone.
@@ -282,7 +282,7 @@ pub fn drop_function(c: &Catalog, id: u32) -> Vec<Claim> {
 
 pub fn create_type(c: &Catalog, def: &UserDef) -> Vec<Claim> {
     let mut claims = vec![within(def.schema), name(Name::new(def.schema, &*def.name))];
-    types(def.base.map(|b| b.id), &mut claims);
+    types(def.made_of().map(|b| b.id), &mut claims);
     let texts = def.parts.iter().filter_map(|p| p.text.as_ref()).chain(&def.default);
     named_in(c, texts, &mut claims);
     claims
@@ -295,13 +295,10 @@ pub fn replace_type(c: &Catalog, old: impl Into<Name>, def: &UserDef) -> Vec<Cla
     let mut claims = vec![name(old)];
     claims.extend(create_type(c, def));
     let mut reached: BTreeSet<TypeId> = [Some(ty), ty.array()].into_iter().flatten().collect();
-    let mut all: Vec<TypeId> = c.types.values().copied().collect();
-    // A type is made of earlier ones.
-    all.sort_by_key(|t| t.user().map_or(0, |u| u.number));
-    for t in all {
-        let Some(user) = t.user() else { continue };
-        if user.base.is_some_and(|b| reached.contains(&b.id)) {
-            reached.extend([Some(t), t.array()].into_iter().flatten());
+    for user in in_order(c.types.values().filter_map(|t| t.user()).collect()) {
+        if user.made_of().any(|b| reached.contains(&b.id)) {
+            let t = user.type_id().ok();
+            reached.extend([t, t.and_then(TypeId::array)].into_iter().flatten());
             claims.push(name(Name::new(user.schema, &*user.name)))
         }
     }

@@ -452,7 +452,7 @@ impl Definer {
 
 /// A domain with so many conditions.
 fn domain_of(name: &Name, parts: i64, base: Option<Type>) -> UserDef {
-    let part = |key| Part { key, name: format!("c{key}"), text: Some("VALUE > 0".into()) };
+    let part = |key| Part { key, name: format!("c{key}"), text: Some("VALUE > 0".into()), ty: None };
     UserDef {
         number: 0,
         array: 0,

@@ -7,6 +7,7 @@ use ondol::dump::{
 };
 use ondol::{Catalog, Column, FunctionDef, Name, Path, Relation, Rows, Table, Type, TypeId, ValueRef};
 use ondol_engine::{ColumnDef, CommentKind, Commented, Generated, Sequence, ViewDef};
+use ondol_types::user::{Part, UserDef};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -351,6 +352,27 @@ fn describe_view(r: &mut Runner, catalog: &Catalog, path: &Path, view: &ViewDef,
     say(r, &format!("{query}\n"))
 }
 
+/// The composite type of a name.
+fn composite_named(catalog: &Catalog, path: &Path, wanted: &Wanted) -> Option<&'static UserDef> {
+    let is_wanted = |name: &Name, ty: TypeId| {
+        let found = || catalog.find_type(path, &name.name) == Some(ty);
+        wanted.is(catalog, name.schema, &name.name, found)
+    };
+    let named = catalog.types.iter().find(|(n, ty)| is_wanted(n, **ty));
+    named.and_then(|(_, ty)| ty.user()).filter(|u| u.is_composite())
+}
+
+fn describe_composite(r: &mut Runner, catalog: &Catalog, user: &UserDef) -> Done {
+    let title = format!("Composite type \"{}.{}\"", catalog.schema_name(user.schema), user.name);
+    let field = |p: &Part| {
+        let (ty, domain) = (p.of().base(), (p.of() != p.of().base()).then_some(p.of().id));
+        ColumnDef { domain, ..ColumnDef::new(p.name.clone(), ty) }
+    };
+    let columns: Vec<ColumnDef> = user.parts.iter().map(field).collect();
+    show_columns(r, catalog, (&title, user.number), &columns, false)?;
+    say(r, "\n")
+}
+
 fn describe(r: &mut Runner, wanted: &Wanted, more: bool) -> Done {
     let catalog = r.session.catalog();
     let path = r.session.path(&catalog);
@@ -360,6 +382,9 @@ fn describe(r: &mut Runner, wanted: &Wanted, more: bool) -> Done {
         Some((_, Relation::View(view))) => return describe_view(r, &catalog, &path, view, more),
         Some((_, Relation::Sequence(sequence))) => return describe_sequence(r, &catalog, sequence),
         Some((name, Relation::Index { table })) => (name, table),
+        None if let Some(user) = composite_named(&catalog, &path, wanted) => {
+            return describe_composite(r, &catalog, user);
+        }
         None => match ondol_sql::bind::system::view(&wanted.name) {
             Some((name, columns)) => {
                 let rows: Vec<_> =
@@ -544,6 +569,8 @@ fn types(r: &mut Runner, wanted: &Wanted) -> Done {
     let rows: Vec<Vec<String>> = named
         .filter_map(|(n, ty)| {
             let definition = create_type(&catalog, &path, ty.user()?);
+            // On one line.
+            let definition = definition.replace("(\n    ", "(").replace(",\n    ", ", ").replace("\n)", ")");
             Some(vec![catalog.schema_name(n.schema).to_string(), quote(&n.name), definition])
         })
         .collect();

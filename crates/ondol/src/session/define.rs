@@ -787,14 +787,22 @@ impl Session {
     }
 }
 
-/// The functions that return the table's rows.
+/// The functions that take or return the table's rows.
 pub(crate) fn returning<'c>(
     catalog: &'c Catalog,
     table: &Name,
 ) -> impl Iterator<Item = &'c Arc<FunctionDef>> {
-    let returns_it =
-        move |f: &&Arc<FunctionDef>| matches!(&f.returns, Returns::Rows { of: Some(of), .. } if of == table);
-    catalog.functions.values().filter(returns_it)
+    let number = catalog.table(table).map(|t| t.def.id).or_else(|| catalog.view(table).map(|v| v.id));
+    let is_row = move |t: TypeId| number.is_some_and(|n| t.is_row_of(n));
+    let needs_it = move |f: &&Arc<FunctionDef>| {
+        let returned = match &f.returns {
+            Returns::Rows { of, .. } => of.as_ref() == Some(table),
+            Returns::Scalar { ty, .. } => is_row(ty.id),
+            Returns::Void => false,
+        };
+        returned || f.arg_types().any(is_row)
+    };
+    catalog.functions.values().filter(needs_it)
 }
 
 pub(crate) fn no_table(name: &Name) -> SqlError {

@@ -8,13 +8,14 @@ use ondol_sql::bound::Dropped;
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::{bind, parse};
 use ondol_types::name::quote;
-use ondol_types::user::{Part, UserDef, domain};
+use ondol_types::user::{Part, UserDef, domain, in_order};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::collections::BTreeSet;
 
 /// Something that needs a type.
 enum Dependent {
     Column(String),
+    Field { of: &'static UserDef, field: String, text: String },
     Type { name: Name, text: String },
     Function { id: u32, text: String },
 }
@@ -22,7 +23,10 @@ enum Dependent {
 impl Dependent {
     fn text(&self) -> &str {
         match self {
-            Dependent::Column(text) | Dependent::Type { text, .. } | Dependent::Function { text, .. } => text,
+            Dependent::Column(text)
+            | Dependent::Field { text, .. }
+            | Dependent::Type { text, .. }
+            | Dependent::Function { text, .. } => text,
         }
     }
 }
@@ -41,11 +45,19 @@ fn dependents(catalog: &Catalog, path: &Path, gone: &BTreeSet<TypeId>) -> Vec<De
     let shown = |ty: TypeId| catalog.shown_type(path, Type::new(ty));
     let needs = |t: TypeId| gone.contains(&t) || t.element().is_some_and(|e| gone.contains(&e));
     let mut found = Vec::new();
-    let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
+    let mut types: Vec<&'static UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
     types.sort_by_key(|u| u.number);
     for user in types {
         let of = user.base.filter(|b| needs(b.id));
         let is_gone = gone.iter().any(|t| t.user().is_some_and(|u| u.is_same_type(user)));
+        for p in user.parts.iter().rev().filter(|_| !is_gone) {
+            if let Some(of) = p.ty.filter(|t| needs(t.id)) {
+                let own = user.type_id().map_or(String::new(), shown);
+                let text =
+                    format!("column {} of composite type {own} depends on type {}", p.name, shown(of.id));
+                found.push(Dependent::Field { of: user, field: p.name.clone(), text });
+            }
+        }
         if let Some(Type { id: of, .. }) = of.filter(|_| !is_gone) {
             let own = user.type_id().map_or(String::new(), shown);
             let text = format!("type {own} depends on type {}", shown(of));
@@ -233,6 +245,16 @@ impl Session {
             let feature = format!("DROP {} ... CASCADE of a type of columns", what.to_uppercase());
             return Err(SqlError::unsupported(feature).detail(text.clone()));
         }
+        for d in &found {
+            let Dependent::Field { of, text, .. } = d else { continue };
+            let has = |u: &UserDef| u.is_same_type(of) || u.is_made_of(of.number);
+            let mut columns = catalog.tables().flat_map(|t| &t.def.columns);
+            if columns.any(|c| c.domain.unwrap_or(c.ty.id).user().is_some_and(has)) {
+                let feature =
+                    format!("DROP {} ... CASCADE of a type within those of columns", what.to_uppercase());
+                return Err(SqlError::unsupported(feature).detail(text.clone()));
+            }
+        }
         self.drop_all_on(&roots, cascade)?;
         let mut more = BTreeSet::new();
         for d in &found {
@@ -243,6 +265,13 @@ impl Session {
                     continue;
                 }
                 Dependent::Type { name, .. } => more.extend(catalog.ty(name)),
+                Dependent::Field { of, field, .. } => {
+                    let name = Name::new(of.schema, &*of.name);
+                    // Of several fields, some may be gone.
+                    let now = self.connection.catalog().ty(&name).and_then(|t| t.user());
+                    let def = now.unwrap_or(of).clone().without_field(field)?;
+                    self.connection.replace_type(name, def)?
+                }
                 Dependent::Column(_) => {}
             }
             self.notice("00000", format!("drop cascades to {text}"));
@@ -251,8 +280,7 @@ impl Session {
             self.drop_with_dependents(more, cascade, what)?;
         }
         // Types made of others first.
-        let mut all: Vec<&UserDef> = gone.iter().filter_map(|t| t.user()).collect();
-        all.sort_by_key(|u| std::cmp::Reverse(u.number));
-        all.into_iter().try_for_each(|u| self.connection.drop_type(full_name(u)))
+        let all = in_order(gone.iter().filter_map(|t| t.user()).collect());
+        all.into_iter().rev().try_for_each(|u| self.connection.drop_type(full_name(u)))
     }
 }

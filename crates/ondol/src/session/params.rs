@@ -1,5 +1,6 @@
 //! Typed parameters: from Rust values to SQL values, and to the types that a statement wants.
 use ondol_types::cast::{self, CastContext};
+use ondol_types::catalog::record;
 use ondol_types::func::Context;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::borrow::{Borrow, Cow};
@@ -78,6 +79,8 @@ fn fit_one<'v>(value: &'v Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> Sql
         // The frame takes a char's blanks off.
         (Value::Text(_), TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Ok(Cow::Borrowed(value)),
         (Value::Text(s), _) => text::input(s, Type::new(ty), ctx).map(Cow::Owned),
+        // A row of the type before it got more fields.
+        (Value::Opaque(_, b), _) if record::are_one(from, ty) => Ok(Cow::Owned(Value::Opaque(ty, b.clone()))),
         // Of the type before it was changed: the label tells.
         _ if from.is_user() && ty.is_user() => {
             text::input(&value.to_string(), Type::new(ty), ctx).map(Cow::Owned)

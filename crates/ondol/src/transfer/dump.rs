@@ -38,7 +38,7 @@ use ondol_engine::{
 };
 use ondol_sql::deparse;
 pub use ondol_types::name::quote;
-use ondol_types::user::{Part, UserDef, domain};
+use ondol_types::user::{Part, UserDef, domain, in_order};
 use ondol_types::{SqlError, SqlResult, Type};
 use std::io::Write;
 use std::sync::Arc;
@@ -61,6 +61,13 @@ pub fn arguments(catalog: &Catalog, path: &Path, f: &FunctionDef) -> String {
 /// The statement that makes a type.
 pub fn create_type(catalog: &Catalog, path: &Path, user: &UserDef) -> String {
     let name = in_dump(catalog, &Name::new(user.schema, &*user.name));
+    if user.is_composite() {
+        let fields: Vec<String> = (user.parts.iter())
+            .map(|p| format!("\n    {} {}", quote(&p.name), catalog.shown_type(path, p.of())))
+            .collect();
+        let end = if fields.is_empty() { "" } else { "\n" };
+        return user.create(&name, &(fields.join(",") + end));
+    }
     user.create(&name, &user.base.map_or(String::new(), |b| catalog.shown_type(path, b)))
 }
 
@@ -446,8 +453,7 @@ impl Session {
         };
         write!(out, "{schemas}").map_err(failed)?;
         go_by(out, &base)?;
-        let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
-        types.sort_by_key(|u| u.number);
+        let types = in_order(catalog.types.values().filter_map(|t| t.user()).collect());
         let (mut altered, mut late_indexes) = (String::new(), String::new());
         for user in types {
             let mut early = user.clone();

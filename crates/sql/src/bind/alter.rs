@@ -132,6 +132,9 @@ impl<'a> Binder<'a> {
         if s.objtype() == ObjectType::ObjectView {
             return self.alter_view(s);
         }
+        if s.objtype() == ObjectType::ObjectType {
+            return self.alter_composite(s);
+        }
         let of_material = s.objtype() == ObjectType::ObjectMatview;
         if let Some(done) = self.log_sequence(s)? {
             return Ok(done);

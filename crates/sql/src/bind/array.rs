@@ -10,7 +10,6 @@ use super::tree::{at, at_expr, kind, need, place, unexpected};
 use super::{Binder, constant, name_of};
 use crate::bound::{Expr, ExprKind, From, Query, Rel, RelEntry, Target};
 use crate::parse::tree::{self, AArrayExpr, FuncCall, Node, SelectStmt, node::Node as Kind};
-use ondol_engine::ColumnDef;
 use ondol_types::array::{self, MAX_SUBSCRIPTS};
 use ondol_types::cast::CastContext;
 use ondol_types::func::{self, FuncId, id};
@@ -105,23 +104,26 @@ impl<'a> Binder<'a> {
         Ok(self.unnamed(function, args, ty, place(a.location)))
     }
 
-    /// `x[...]`, and what may follow.
+    /// `x[...]` or `(x).field`, and what may follow.
     pub(super) fn indirection(&mut self, i: &'a tree::AIndirection) -> SqlResult<Expr> {
-        if let [only] = &i.indirection[..]
-            && let Some(Kind::String(field)) = &only.node
+        let node = need(&i.arg)?;
+        // `(t).c` names a column of the relation.
+        if let (Kind::ColumnRef(c), [Node { node: Some(Kind::String(field)) }, rest @ ..]) =
+            (kind(node)?, &i.indirection[..])
+            && let [only] = &c.fields[..]
+            && let Some(e) = self.column_of_row(super::tree::string(only)?, &field.sval, c.location)?
         {
-            let arg = self.operand(need(&i.arg)?)?;
-            return self.field(arg, &field.sval);
+            return self.indirected(e, rest);
         }
-        if !i.indirection.iter().all(|n| matches!(n.node, Some(Kind::AIndices(_)))) {
-            return Err(at_expr(
-                SqlError::unsupported("selecting a field"),
-                super::dml::node_place(need(&i.arg)?),
-            ));
-        }
-        let arg = coerce::as_array(self.operand(need(&i.arg)?)?);
+        let arg = self.operand(node)?;
+        self.indirected(arg, &i.indirection)
+    }
+
+    /// `x[...]`
+    pub(super) fn subscripted(&mut self, arg: Expr, nodes: &'a [Node]) -> SqlResult<Expr> {
+        let arg = coerce::as_array(arg);
         let at_arg = arg.at;
-        let subscripts = self.subscripts(&i.indirection)?;
+        let subscripts = self.subscripts(nodes)?;
         let Some(element) = arg.ty.element() else {
             let message = format!(
                 "cannot subscript type {} because it does not support subscripting",
@@ -137,36 +139,6 @@ impl<'a> Binder<'a> {
         // The place may be a note of the array's.
         let at_arg = if self.is_verbatim() { u32::MAX } else { at_arg };
         Ok(coerce::of_length(self.unnamed(function, args, Type::new(ty.id), at_arg), ty))
-    }
-
-    /// `(row).name`, of the rows that there are: items of an array with their places.
-    fn field(&mut self, row: Expr, name: &str) -> SqlResult<Expr> {
-        let place = row.at;
-        if row.ty.id != TypeId::RECORD {
-            let message = format!(
-                "column notation .{name} applied to type {}, which is not a composite type",
-                name_of(row.ty.id)
-            );
-            return Err(at_expr(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), place));
-        }
-        let n = match name {
-            "x" => 0,
-            "n" => 1,
-            _ => {
-                let message = format!("could not identify column \"{name}\" in record data type");
-                return Err(at_expr(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), place));
-            }
-        };
-        match row.kind {
-            ExprKind::Call { func, mut args } if func == id::EXPANDED && args.len() == 2 => {
-                Ok(args.swap_remove(n))
-            }
-            kind => {
-                let (function, ty) =
-                    [(id::EXPANDED_ITEM, Type::new(TypeId::INT2)), (id::EXPANDED_PLACE, Type::INT4)][n];
-                Ok(self.unnamed(function, vec![Expr { kind, ..row }], ty, place))
-            }
-        }
     }
 
     fn subscripts(&mut self, nodes: &'a [Node]) -> SqlResult<Subscripts> {
@@ -295,7 +267,8 @@ impl<'a> Binder<'a> {
     /// `SET column[...] = value`: the array that the column has afterwards, made of `before`.
     pub(super) fn assigned_item(
         &mut self,
-        column: &ColumnDef,
+        name: &str,
+        array: Type,
         before: Expr,
         indirection: &'a [Node],
         value: Expr,
@@ -304,18 +277,17 @@ impl<'a> Binder<'a> {
         let subscripts = self
             .subscripts(indirection)
             .map_err(|e| if e.0.position.is_some() { e } else { at(e, location) })?;
-        let Some(element) = column.ty.element() else {
+        let Some(element) = array.element() else {
             let message = format!(
                 "cannot subscript type {} because it does not support subscripting",
-                name_of(column.ty.id)
+                name_of(array.id)
             );
             return Err(at(mismatch(message), location));
         };
-        let wanted = if subscripts.slice.is_some() { column.ty } else { element };
+        let wanted = if subscripts.slice.is_some() { array } else { element };
         if !can_coerce(value.ty.id, wanted.id, CastContext::Assignment) {
             let message = format!(
-                "subscripted assignment to \"{}\" requires type {} but expression is of type {}",
-                column.name,
+                "subscripted assignment to \"{name}\" requires type {} but expression is of type {}",
                 name_of(wanted.id),
                 name_of(value.ty.id)
             );
@@ -324,11 +296,11 @@ impl<'a> Binder<'a> {
         }
         let value = self.cast(value, wanted, false)?;
         let value = coerce::shown(value);
-        let mut args = vec![template(column.ty.id), before, value];
+        let mut args = vec![template(array.id), before, value];
         args.extend(subscripts.slice.map(integer));
         args.extend(subscripts.list);
         let function = if subscripts.slice.is_some() { id::ARRAY_ASSIGN_SLICE } else { id::ARRAY_ASSIGN };
-        Ok(self.unnamed(function, args, column.ty, place(location)))
+        Ok(self.unnamed(function, args, array, place(location)))
     }
 
     /// `unnest(array, ...)` in FROM: a query over the arrays as one row and the places of their items.

@@ -175,8 +175,17 @@ impl<'a> Binder<'a> {
         match resolve::resolve_function(name, &types) {
             Ok(def) => self.call(def, args, place(location)),
             Err(error) => {
-                // `date(now())` is a cast in disguise.
+                // A field of a row may be written as a call.
+                if let [row] = &args[..]
+                    && super::row::is_row(row.ty.id)
+                    && let Some(fields) = self.fields_of(row)
+                    && let Some((i, field)) = fields.iter().enumerate().find(|(_, f)| f.0 == name)
+                {
+                    return Ok(self.field_at(row.clone(), i, field));
+                }
+                // `date(now())` is a cast in disguise; a row has none.
                 if let [from] = types[..]
+                    && !super::row::is_row(from)
                     && let Some(to) = resolve::cast_by_function_name(name, from).or_else(|| {
                         self.catalog
                             .find_type(self.path, name)
@@ -425,15 +434,14 @@ impl<'a> Binder<'a> {
     }
 
     /// A registered query as a value: a subquery of one column over it.
-    fn registered_scalar(&mut self, call: RegisteredCall, location: i32) -> SqlResult<Expr> {
+    pub(super) fn registered_scalar(&mut self, call: RegisteredCall, location: i32) -> SqlResult<Expr> {
         self.count_query()?;
         let RegisteredCall { function, mut args } = call;
         match &function.returns {
             Returns::Void | Returns::Scalar { set: false, .. } => {}
             Returns::Scalar { set: true, .. } => return self.registered_set(function, args, location),
-            Returns::Rows { .. } => {
-                return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
-            }
+            Returns::Rows { set: false, .. } => {}
+            Returns::Rows { .. } => return self.registered_set(function, args, location),
         }
         for e in &mut args {
             // They stand in the subquery now.
@@ -448,8 +456,8 @@ impl<'a> Binder<'a> {
         }
         let columns = function_columns(&function);
         let name = function.name.clone();
-        let ty = columns.first().map_or(Type::new(TypeId::VOID), |c| c.1);
-        let expr = Expr { at: place(location), ..super::scope::column(0, 0, ty) };
+        let expr = Expr { at: place(location), ..self.value_of_call(&function, &columns)? };
+        let ty = expr.ty;
         let query = Query {
             rels: vec![RelEntry { rel: Rel::Function { function, args }, alias: name.clone(), columns }],
             from: vec![From::Rel(0)],
@@ -458,6 +466,24 @@ impl<'a> Binder<'a> {
             ..Query::default()
         };
         Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place(location) })
+    }
+}
+
+impl Binder<'_> {
+    /// What a row of a registered query in FROM, as relation 0, is as one value.
+    pub(super) fn value_of_call(
+        &self,
+        function: &FunctionDef,
+        columns: &[(String, Type)],
+    ) -> SqlResult<Expr> {
+        let Returns::Rows { of, .. } = &function.returns else {
+            let ty = columns.first().map_or(Type::new(TypeId::VOID), |c| c.1);
+            return Ok(super::scope::column(0, 0, ty));
+        };
+        let table = of.as_ref().and_then(|of| self.catalog.row_type_named(of));
+        let ty = table.unwrap_or(TypeId::RECORD);
+        let values = columns.iter().enumerate().map(|(i, c)| super::scope::column(0, i, c.1)).collect();
+        Ok(super::row::row_of(ty, &columns.to_vec(), values, u32::MAX))
     }
 }
 

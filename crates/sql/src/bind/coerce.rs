@@ -55,7 +55,18 @@ impl Binder<'_> {
         }
         if e.ty.id == TypeId::UNKNOWN {
             let typed = self.give_type(e, to.of_literal())?;
+            if super::row::has_domains(to.id) && !self.is_verbatim() {
+                return self.in_declared(typed, to.id);
+            }
             return self.cast_typmod(typed, to, explicit);
+        }
+        if e.ty.id == TypeId::RECORD && to.id != e.ty.id && super::row::is_row(to.id) {
+            if self.is_verbatim() {
+                let row = self.row_as(e, to.id, explicit)?;
+                let arg = Box::new(self.noted(row, || super::written::Note::Row));
+                return Ok(Expr { kind: ExprKind::Cast { arg, explicit }, ty: to, at: u32::MAX });
+            }
+            return self.row_as(e, to.id, explicit);
         }
         if e.ty.id == to.id {
             return self.cast_typmod(e, to, explicit);
@@ -74,12 +85,18 @@ impl Binder<'_> {
             }
         }
         let place = if self.is_verbatim() { u32::MAX } else { place };
-        Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
+        let cast = Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place };
+        if super::row::has_domains(to.id) && !self.is_verbatim() {
+            return self.in_declared(cast, to.id);
+        }
+        Ok(cast)
     }
 
     /// Casts to what a function takes that asks for no modifier and looks at no blanks, as comparisons do.
     pub(super) fn operand_of(&mut self, e: Expr, to: TypeId) -> SqlResult<Expr> {
-        if e.ty.id == to { Ok(e) } else { self.cast(e, Type::new(to), false) }
+        // A row of any type is one of `record` as it is.
+        let is_row = to == TypeId::RECORD && super::row::is_row(e.ty.id);
+        if e.ty.id == to || is_row { Ok(e) } else { self.cast(e, Type::new(to), false) }
     }
 
     /// Brings an expression that has the type already into the modifier.

@@ -4,7 +4,7 @@ use super::check::row_checks;
 use super::domain::{declared, default_text};
 use super::scope::{Clause, column};
 use super::select::null;
-use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
+use super::tree::{at, at_expr, kind, list, need, place, refuse, unexpected, variant};
 use super::updatable::{Change, Changed};
 use super::{Binder, coerce};
 use crate::bound::{
@@ -168,13 +168,16 @@ impl<'a> Binder<'a> {
         let relation = s.relation.as_ref().ok_or_else(|| unexpected("INSERT"))?;
         let changed = self.changed(relation, Change::Insert)?;
         let table = changed.table.clone();
-        let (seen, named) = self.insert_columns(&changed, &s.cols)?;
+        let (seen, parts, named) = self.insert_columns(&changed, &s.cols)?;
         // The table's columns that the first so many are.
         let set = |width: usize| -> SqlResult<Vec<usize>> {
             let set: Vec<usize> = (seen.iter().take(width))
                 .map(|n| changed.set_column(*n, Change::Insert))
                 .collect::<SqlResult<_>>()?;
-            if let Some(c) = set.iter().enumerate().find(|(n, c)| set[..*n].contains(c)) {
+            // Parts of a column may be several.
+            let is_whole = |n: usize| parts[n].0.is_empty();
+            let again = |n: usize, c: &usize| (0..n).any(|o| set[o] == *c && (is_whole(o) || is_whole(n)));
+            if let Some(c) = set.iter().enumerate().find(|(n, c)| again(*n, c)) {
                 let name = &table.def.columns[*c.1].name;
                 let message = format!("multiple assignments to same column \"{name}\"");
                 return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
@@ -194,7 +197,7 @@ impl<'a> Binder<'a> {
             Some(q) if bare_values(q) => {
                 let width = q.values_lists.first().map_or(Ok(0), |r| list(r).map(<[Node]>::len))?;
                 let targets = set(width)?;
-                self.insert_values(&changed, &targets, seen.len(), named, s, q)?
+                self.insert_values(&changed, &targets, &parts, seen.len(), named, s, q)?
             }
             Some(q) => {
                 let query = self.select(q)?;
@@ -203,18 +206,34 @@ impl<'a> Binder<'a> {
                 let targets = set(types.len())?;
                 let columns: Vec<&ColumnDef> = targets.iter().map(|c| &table.def.columns[*c]).collect();
                 let query = coerce::convert_targets(self, query, &mut |b, i, e| {
-                    b.assign(e, declared(columns[i]), &columns[i].name)
+                    match parts.get(i).is_some_and(|p| !p.0.is_empty()) {
+                        // What it becomes is told where the column is put together.
+                        true => b.settle(e),
+                        false => b.assign(e, declared(columns[i]), &columns[i].name),
+                    }
                 })?;
+                let query = match parts.iter().all(|p| p.0.is_empty()) {
+                    true => query,
+                    false => self.put_together(query, &columns, &targets, &parts)?,
+                };
                 (query, types.len())
             }
         };
-        let targets = set(width)?;
         changed.check_defaults()?;
+        // Each column once, with the first of the values that it is made of.
+        let mut targets = Vec::new();
+        let mut firsts = Vec::new();
+        for (n, c) in set(width)?.into_iter().enumerate() {
+            if !targets.contains(&c) {
+                targets.push(c);
+                firsts.push(n);
+            }
+        }
         let mut columns = Vec::with_capacity(table.def.columns.len());
         let overriding = s.r#override();
         for (i, c) in table.def.columns.iter().enumerate() {
             let source = targets.iter().position(|t| *t == i);
-            let source = source.filter(|n| c.generated.is_none() || !only_defaults(source_of(s), *n));
+            let source = source.filter(|n| c.generated.is_none() || !only_defaults(source_of(s), firsts[*n]));
             let is_given = source.is_some() || changed.has_default(i);
             columns.push(match (source, &c.generated) {
                 (Some(_), Some(Generated::Identity { .. }))
@@ -268,29 +287,73 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// The columns that INSERT names, or all that it sees; and whether it names them.
-    fn insert_columns(&self, changed: &Changed, cols: &'a [Node]) -> SqlResult<(Vec<usize>, bool)> {
+    /// The columns that INSERT names, or all that it sees; the part of each that it sets, and the place where
+    /// that is said; and whether it names them.
+    #[allow(clippy::type_complexity)]
+    fn insert_columns(
+        &self,
+        changed: &Changed,
+        cols: &'a [Node],
+    ) -> SqlResult<(Vec<usize>, Vec<(&'a [Node], i32)>, bool)> {
         if cols.is_empty() {
-            return Ok(((0..changed.width()).collect(), false));
+            let none: &'a [Node] = &[];
+            return Ok(((0..changed.width()).collect(), vec![(none, -1); changed.width()], false));
         }
         let mut targets = Vec::with_capacity(cols.len());
+        let mut parts: Vec<(&'a [Node], i32)> = Vec::with_capacity(cols.len());
         for node in cols {
             let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("a column list")) };
-            refuse_at(!t.indirection.is_empty(), "assigning to a field or element", t.location)?;
             let column = changed.seen_column(&t.name, t.location)?;
-            if targets.contains(&column) {
+            let is_whole = |n: usize| parts[n].0.is_empty() || t.indirection.is_empty();
+            if (0..targets.len()).any(|n| targets[n] == column && is_whole(n)) {
                 let message = format!("column \"{}\" specified more than once", t.name);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), t.location));
             }
             targets.push(column);
+            parts.push((&t.indirection, t.location));
         }
-        Ok((targets, true))
+        Ok((targets, parts, true))
     }
 
+    /// A query around one whose columns are parts of a table's columns: each of these is put together.
+    fn put_together(
+        &mut self,
+        mut query: Query,
+        columns: &[&ColumnDef],
+        targets: &[usize],
+        parts: &[(&'a [Node], i32)],
+    ) -> SqlResult<Query> {
+        self.count_query()?;
+        let given = query.columns();
+        coerce::deepen(&mut query);
+        let mut made: Vec<(usize, Target)> = Vec::new();
+        for (n, (_, ty)) in given.iter().enumerate() {
+            let (c, value) = (columns[n], column(0, n, *ty));
+            let found = made.iter().position(|m| m.0 == targets[n]);
+            let before = match found {
+                Some(i) => made[i].1.expr.clone(),
+                None => null(c.ty),
+            };
+            let expr = match parts[n].0 {
+                [] => value,
+                nodes => self.assigned_part(&c.name, declared(c), before, nodes, value, parts[n].1)?,
+            };
+            match found {
+                Some(i) => made[i].1.expr = expr,
+                None => made.push((targets[n], Target { expr, name: c.name.clone(), hidden: false })),
+            }
+        }
+        let entry = RelEntry { rel: Rel::Query(Box::new(query)), alias: "*SELECT*".into(), columns: given };
+        let targets = made.into_iter().map(|m| m.1).collect();
+        Ok(Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() })
+    }
+
+    #[allow(clippy::too_many_arguments)] // one call
     fn insert_values(
         &mut self,
         changed: &Changed,
         targets: &[usize],
+        parts: &[(&'a [Node], i32)],
         most: usize,
         named: bool,
         s: &'a tree::InsertStmt,
@@ -300,19 +363,49 @@ impl<'a> Binder<'a> {
         let overridden = s.r#override() == tree::OverridingKind::OverridingUserValue;
         let (rows, _) = self.nested(Clause::Values, |b| {
             let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(q.values_lists.len());
+            let mut width = None;
             for row in &q.values_lists {
                 let items = list(row)?;
-                if let Some(first) = rows.first()
-                    && first.len() != items.len()
+                if let Some(first) = width
+                    && first != items.len()
                 {
                     let here = items.first().map_or(u32::MAX, node_place);
                     let message = "VALUES lists must all be the same length";
                     return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
                 }
                 check_width(items.len(), most, named, cols, items.get(most).map(node_place))?;
+                width = Some(items.len());
                 let mut exprs = Vec::with_capacity(items.len());
+                let mut made: Vec<usize> = Vec::new();
                 for (n, (item, column)) in items.iter().zip(targets).enumerate() {
                     let c = &changed.table.def.columns[*column];
+                    let (nodes, location) = parts[n];
+                    let found = made.iter().position(|m| m == column);
+                    if !nodes.is_empty() {
+                        if is_default(item) {
+                            let message = "cannot set a subfield to DEFAULT";
+                            return Err(at(
+                                SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message),
+                                location,
+                            ));
+                        }
+                        let value = b.expr(item)?;
+                        let before = match found {
+                            Some(i) => std::mem::replace(&mut exprs[i], null(c.ty)),
+                            None => null(c.ty),
+                        };
+                        let made_of =
+                            b.assigned_part(&c.name, declared(c), before, nodes, value, location)?;
+                        match found {
+                            Some(i) => exprs[i] = made_of,
+                            None => {
+                                exprs.push(made_of);
+                                made.push(*column)
+                            }
+                        }
+                        continue;
+                    }
+                    made.push(*column);
                     let is_dropped = c.identity().is_some() && overridden && is_default(item);
                     exprs.push(if is_dropped || c.generated.is_some() && only_defaults(Some(q), n) {
                         // It is computed where the row is put together.
@@ -328,8 +421,14 @@ impl<'a> Binder<'a> {
             }
             Ok(rows)
         })?;
-        let width = rows.first().map_or(0, Vec::len);
-        let columns = targets[..width].iter().map(|c| {
+        let width = q.values_lists.first().map_or(Ok(0), |r| list(r).map(<[Node]>::len))?;
+        let mut once: Vec<usize> = Vec::new();
+        for c in &targets[..width] {
+            if !once.contains(c) {
+                once.push(*c)
+            }
+        }
+        let columns = once.iter().map(|c| {
             let c = &changed.table.def.columns[*c];
             (c.name.clone(), c.ty)
         });
@@ -398,11 +497,15 @@ impl<'a> Binder<'a> {
                 };
                 let value = self.assigned_value(t)?;
                 if is_default(value) {
-                    let message = "cannot set an array element to DEFAULT";
+                    let message = match t.indirection.last().and_then(|n| n.node.as_ref()) {
+                        Some(Kind::String(_)) => "cannot set a subfield to DEFAULT",
+                        _ => "cannot set an array element to DEFAULT",
+                    };
                     return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), t.location));
                 }
                 let value = self.expr(value)?;
-                let expr = self.assigned_item(def, before, &t.indirection, value, t.location)?;
+                let of = declared(def);
+                let expr = self.assigned_part(&def.name, of, before, &t.indirection, value, t.location)?;
                 let expr = self.in_declared(expr, declared(def).id)?;
                 if let Some(i) = earlier {
                     targets[i].expr = expr;

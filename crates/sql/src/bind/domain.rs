@@ -56,7 +56,7 @@ fn is_name(e: &Expr) -> bool {
 }
 
 /// An expression as it stands in a query within the one that it stood in.
-fn one_level_in(mut e: Expr) -> Expr {
+pub(super) fn one_level_in(mut e: Expr) -> Expr {
     walk_expr_mut(&mut e, 0, &mut |e, level| {
         match &mut e.kind {
             ExprKind::Column { depth, .. }
@@ -95,6 +95,12 @@ impl<'a> Binder<'a> {
         match (domain_of(ty), domain_of_items(ty)) {
             (Some(domain), _) => self.in_domain(value, domain),
             (_, Some(domain)) => self.items_in_domain(value, domain),
+            _ if super::row::has_domains(ty) => {
+                match is_name(&value) || super::row::parts(&value).is_some() {
+                    true => self.fields_in_domains(value, ty),
+                    false => self.named(value, |b, value| b.fields_in_domains(value, ty)),
+                }
+            }
             _ => Ok(value),
         }
     }

@@ -53,8 +53,12 @@ impl<'a> Binder<'a> {
             Kind::FuncCall(c) => self.func_call(c),
             Kind::NullTest(t) => {
                 let arg = self.expr(need(&t.arg)?)?;
-                let arg = Box::new(self.settle_literal(arg)?);
+                let arg = self.settle_literal(arg)?;
                 let negated = t.nulltesttype() == NullTestType::IsNotNull;
+                if super::row::is_row(arg.ty.id) {
+                    return Ok(self.null_test_of_row(arg, negated, t.location));
+                }
+                let arg = Box::new(arg);
                 Ok(truth(ExprKind::IsNull { arg, negated }, t.location))
             }
             Kind::BooleanTest(t) => self.boolean_test(t),
@@ -81,7 +85,7 @@ impl<'a> Binder<'a> {
                 let message = "DEFAULT is not allowed in this context";
                 Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), d.location))
             }
-            Kind::RowExpr(r) => Err(at(SqlError::unsupported("a row constructor here"), r.location)),
+            Kind::RowExpr(r) => self.row_constructor(r),
             Kind::AArrayExpr(a) => self.array_expr(a, None),
             Kind::AIndirection(i) => self.indirection(i),
             Kind::GroupingFunc(g) => Err(at(SqlError::unsupported("GROUPING"), g.location)),
@@ -108,15 +112,26 @@ impl<'a> Binder<'a> {
     }
 
     fn column_ref(&mut self, c: &'a tree::ColumnRef) -> SqlResult<Expr> {
-        if let Some(Kind::AStar(_)) = c.fields.last().and_then(|f| f.node.as_ref()) {
-            let message = "row expansion via \"*\" is not supported here";
-            return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), c.location));
+        if let Some((Kind::AStar(_), names)) =
+            c.fields.split_last().and_then(|(f, names)| Some((f.node.as_ref()?, names)))
+        {
+            return self.row_named(&strings(names)?, c.location);
         }
         let names = strings(&c.fields)?;
         if let (["value"], Some(value)) = (&names[..], &self.value) {
             return Ok(Expr { at: place(c.location), ..value.clone() });
         }
-        let e = self.resolve_column(&names, c.location)?;
+        let e = match self.resolve_column(&names, c.location) {
+            // PostgreSQL's other way to write a call of a function of the row.
+            Err(error) if error.sqlstate() == sqlstate::UNDEFINED_COLUMN && names.len() == 2 => {
+                let row = self.row_named(&names[..1], c.location);
+                match row.map(|row| self.function_of_row(names[1], &row)) {
+                    Ok(Ok(Some(call))) => return Ok(call),
+                    _ => return Err(error),
+                }
+            }
+            found => found?,
+        };
         self.declared_param(e)
     }
 
@@ -287,8 +302,8 @@ impl<'a> Binder<'a> {
         if let (Kind::RowExpr(l), Kind::RowExpr(r)) = (kind(left)?, kind(right)?) {
             return self.row_comparison(name, l, r, e.location);
         }
-        if matches!(kind(left)?, Kind::RowExpr(_)) || matches!(kind(right)?, Kind::RowExpr(_)) {
-            return Err(at(SqlError::unsupported("comparing a row with something else"), e.location));
+        if let (Kind::RowExpr(_), Kind::SubLink(_)) = (kind(left)?, kind(right)?) {
+            return Err(at(SqlError::unsupported("comparing a row with a subquery"), e.location));
         }
         let left = self.operand(left)?;
         let right = self.operand(right)?;

@@ -34,6 +34,7 @@ impl<'a> Binder<'a> {
         }
         let level = self.level();
         level.items = std::mem::take(&mut level.hidden);
+        from.iter().for_each(|f| super::select::nullable_rels(f, false, &mut level.nullable));
         Ok(from)
     }
 
@@ -343,7 +344,14 @@ impl<'a> Binder<'a> {
         } else if is_unnest {
             let query = self.within(Clause::FromFunction, |b| b.unnest(c, f.ordinality))?;
             let columns = query.columns();
-            (Rel::Query(Box::new(query)), columns, c.args.len() == 1)
+            match &columns[..] {
+                [(_, ty)] if super::row::is_row(ty.id) && !self.is_verbatim() => {
+                    let query = self.columns_of_row(Rel::Query(Box::new(query)), columns)?;
+                    let columns = query.columns();
+                    (Rel::Query(Box::new(query)), columns, false)
+                }
+                _ => (Rel::Query(Box::new(query)), columns, c.args.len() == 1),
+            }
         } else if !registered && builtin && crate::foreign::FUNCTIONS.contains(&name) && simple {
             let table = self.foreign_table(name, c)?;
             (Rel::Foreign(table.clone()), table.columns().to_vec(), false)
@@ -365,7 +373,20 @@ impl<'a> Binder<'a> {
                 self.within(Clause::FromFunction, |b| b.registered_call(called, &c.args, c.location))?;
             let columns = function_columns(&call.function);
             let scalar = !matches!(call.function.returns, ondol_engine::Returns::Rows { .. });
-            (Rel::Function { function: call.function, args: call.args }, columns, scalar)
+            let rel = Rel::Function { function: call.function, args: call.args };
+            match columns.first().filter(|c| scalar && super::row::is_row(c.1.id)) {
+                Some(c) if self.is_verbatim() => {
+                    let fields = ondol_types::user::composite::fields(c.1.id).unwrap_or_default();
+                    let columns = fields.iter().map(|p| (p.name.clone(), p.of().base())).collect();
+                    (rel, columns, false)
+                }
+                Some(_) => {
+                    let query = self.columns_of_row(rel, columns)?;
+                    let columns = query.columns();
+                    (Rel::Query(Box::new(query)), columns, false)
+                }
+                None => (rel, columns, scalar),
+            }
         } else {
             // A function of one value is a table of one row.
             let (query, _) = self.within(Clause::FromFunction, |b| {
@@ -395,6 +416,34 @@ impl<'a> Binder<'a> {
             w.calls = written;
         });
         Ok(added)
+    }
+
+    /// A relation of one column of rows as a query of their fields.
+    fn columns_of_row(&mut self, mut rel: Rel, columns: Vec<(String, Type)>) -> SqlResult<Query> {
+        self.count_query()?;
+        match &mut rel {
+            Rel::Function { args, .. } => {
+                for e in args {
+                    let arg = std::mem::replace(e, super::select::null(Type::UNKNOWN));
+                    *e = super::domain::one_level_in(arg);
+                }
+            }
+            Rel::Query(query) => coerce::deepen(query),
+            _ => {}
+        }
+        let row = columns.first().map_or(Type::TEXT, |c| c.1);
+        let row = super::scope::column(0, 0, row);
+        let Some(fields) = super::row::fields_of_type(row.ty.id) else {
+            let message = "a column definition list is required for functions returning \"record\"";
+            return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+        };
+        let each = |(i, f): (usize, &(String, Type))| {
+            let expr = self.field_at(row.clone(), i, f);
+            Target { expr, name: f.0.clone(), hidden: false }
+        };
+        let targets = fields.iter().enumerate().map(each).collect();
+        let entry = RelEntry { rel, alias: super::row::ROWS.into(), columns };
+        Ok(Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() })
     }
 
     /// The calls of a function in FROM, as they are written.

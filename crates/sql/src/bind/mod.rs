@@ -3,11 +3,11 @@
 //! | file | of what |
 //! | --- | --- |
 //! | `scope` | what names mean in a query, and at which level |
-//! | `expr`, `special`, `call`, `subquery` | expressions |
+//! | `expr`, `special`, `call`, `subquery`, `array`, `row` | expressions |
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
 //! | `dml`, `updatable`, `copy` | statements that change rows |
-//! | `ddl`, `like`, `comment`, `alter`, `check`, `sequence`, `routine`, `user_type`, `enumeration`, `domain`, `view` | statements that change the dictionary |
+//! | `ddl`, `like`, `comment`, `alter`, `check`, `sequence`, `routine`, `user_type`, `enumeration`, `domain`, `composite`, `view` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
 //! | `written` | what is left for who writes a query down again |
 //! | `names`, `types`, `schema` | what names mean, of types too; schemas
@@ -37,6 +37,7 @@ mod call;
 pub mod check;
 mod coerce;
 mod comment;
+mod composite;
 mod conflict;
 mod copy;
 mod cursor;
@@ -55,6 +56,7 @@ pub mod names;
 mod order;
 mod owner;
 mod routine;
+mod row;
 mod schema;
 mod scope;
 mod select;
@@ -113,7 +115,8 @@ pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bou
 /// A parameter as a value of a column's domain, if the column has one: what is copied into the column is
 /// looked at by it.
 pub fn domain_value(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Option<Expr>> {
-    let Some(domain) = column.domain else { return Ok(None) };
+    let of_fields = || row::has_domains(column.ty.id).then_some(column.ty.id);
+    let Some(domain) = column.domain.or_else(of_fields) else { return Ok(None) };
     let param = Expr { kind: ExprKind::Param(0), ty: column.ty, at: u32::MAX };
     Binder::new(catalog, "", &[]).in_declared(param, domain).map(Some)
 }
@@ -379,6 +382,7 @@ impl<'a> Binder<'a> {
             Kind::CreateEnumStmt(s) => self.create_enum(s),
             Kind::AlterEnumStmt(s) => self.alter_enum(s),
             Kind::CreateDomainStmt(s) => self.create_domain(s),
+            Kind::CompositeTypeStmt(s) => self.create_composite(s),
             Kind::AlterDomainStmt(s) => self.alter_domain(s),
             Kind::CreateSchemaStmt(s) => self.create_schema(s),
             Kind::AlterObjectSchemaStmt(s) => self.set_schema(s),

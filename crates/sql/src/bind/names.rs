@@ -84,6 +84,17 @@ pub fn elsewhere() -> SqlError {
     SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message)
 }
 
+impl Names<'_> {
+    /// The name of the relation that a name means.
+    pub fn found_relation(&self, nodes: &[Node]) -> Option<Name> {
+        let (schema, name) = parts(nodes).ok()?;
+        match schema {
+            None => self.catalog.find(self.path, name).map(|f| f.0),
+            Some(schema) => Some(Name::new(self.catalog.schema(schema)?.number, name)),
+        }
+    }
+}
+
 pub fn no_schema(name: &str) -> SqlError {
     SqlError::new("3F000", format!("schema \"{name}\" does not exist"))
 }

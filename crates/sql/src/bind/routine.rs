@@ -72,6 +72,34 @@ impl<'a> Binder<'a> {
             ),
         };
         let have = statement.columns();
+        if let (Returns::Scalar { ty, .. }, Statement::Query(q)) = (returns, &mut *statement)
+            && super::row::is_row(ty.id)
+            && !(have.len() == 1 && coerce::can_coerce(have[0].1.id, ty.id, CastContext::Assignment))
+            && let Some(row) = self.query_as_row(q, ty.id)?
+        {
+            *q = row;
+            return Ok(());
+        }
+        if let Returns::Scalar { ty, .. } = returns
+            && let Some(fields) = ondol_types::user::composite::fields(ty.id)
+            && !have.is_empty()
+            && !(have.len() == 1 && coerce::can_coerce(have[0].1.id, ty.id, CastContext::Assignment))
+        {
+            let differs = |(h, p): (&(String, Type), &ondol_types::user::Part)| {
+                !coerce::can_coerce(h.1.id, p.of().id, CastContext::Assignment)
+            };
+            let detail = match have.iter().zip(fields).position(differs) {
+                Some(i) => format!(
+                    "Final statement returns {} instead of {} at column {}.",
+                    name_of(have[i].1.id),
+                    name_of(fields[i].of().id),
+                    i + 1
+                ),
+                None if have.len() < fields.len() => "Final statement returns too few columns.".into(),
+                None => "Final statement returns too many columns.".into(),
+            };
+            return Err(mismatch(&name, detail));
+        }
         if have.is_empty() {
             return Err(mismatch(
                 &name,
@@ -187,6 +215,15 @@ impl<'a> Binder<'a> {
                 self.names(),
                 p.arg_type.as_ref().ok_or_else(|| unexpected("a parameter without a type"))?,
             )?;
+            if ty.id.element().unwrap_or(ty.id) == TypeId::RECORD {
+                let message = format!("SQL functions cannot have arguments of type {}", name_of(ty.id));
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
+            }
+            refuse_at(
+                ty.id.user().is_some_and(|u| u.schema == TEMPORARY),
+                "a function that takes rows of a temporary table",
+                p.location,
+            )?;
             match p.mode() {
                 FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {
                     let name = (!p.name.is_empty()).then(|| p.name.clone());
@@ -244,6 +281,16 @@ impl<'a> Binder<'a> {
             return Ok(Returns::Rows { of: Some(t.def.full_name()), columns, set });
         }
         let ty = any_type(self.names(), &single)?;
+        refuse_at(
+            ty.id.element().unwrap_or(ty.id) == TypeId::RECORD,
+            "a function that returns record",
+            name.location,
+        )?;
+        refuse_at(
+            ty.id.user().is_some_and(|u| u.schema == TEMPORARY),
+            "a function that returns rows of a temporary table",
+            name.location,
+        )?;
         match ty.id {
             TypeId::VOID => {
                 refuse_at(set, "RETURNS SETOF void", name.location)?;

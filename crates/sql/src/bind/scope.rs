@@ -105,6 +105,8 @@ pub struct Level {
     pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
+    /// The relations that an outer join may fill with NULLs.
+    pub nullable: Vec<u16>,
     /// Functions that give rows, those whose arguments use none first.
     pub sets: Vec<Sets>,
     /// A side of a join in FROM may be missing.
@@ -134,6 +136,7 @@ impl Level {
             own_hidden: 0,
             clause,
             aggregates: Vec::new(),
+            nullable: Vec::new(),
             sets: Vec::new(),
             has_outer_join: false,
             written: None,
@@ -321,17 +324,7 @@ impl<'a> Binder<'a> {
         }
         for (depth, level) in self.visible_levels() {
             let Some(item) = level.seen().iter().find(|i| i.by_name && i.name == name) else { continue };
-            // The whole row of a function that gives values is the value.
-            if let ItemColumns::Rel(rel) = item.columns
-                && level.rels.get(usize::from(rel)).is_some_and(|r| gives_values(&r.rel))
-                && let Some((_, expr)) = level.item_column(item, 0)
-            {
-                return Ok(outer(expr, depth));
-            }
-            return Err(at(
-                SqlError::unsupported(format_args!("whole-row reference to \"{name}\"")),
-                location,
-            ));
+            return self.row_of_item(level, item).map(|e| outer(e, depth));
         }
         let error = undefined(format!("column \"{name}\" does not exist"), location);
         // What LATERAL would see.
@@ -349,6 +342,54 @@ impl<'a> Binder<'a> {
             }
         }
         Err(error)
+    }
+
+    /// The row of an item; that of a function that gives values is the value.
+    fn row_of_item(&self, level: &Level, item: &Item) -> SqlResult<Expr> {
+        if let ItemColumns::Rel(rel) = item.columns
+            && level.rels.get(usize::from(rel)).is_some_and(|r| gives_values(&r.rel))
+            && let Some((_, expr)) = level.item_column(item, 0)
+        {
+            return Ok(expr);
+        }
+        let row = self.whole_row(level, item)?;
+        Ok(self.noted(row, || {
+            let is_join = matches!(item.columns, ItemColumns::List(_));
+            super::written::Note::WholeRow(is_join.then(|| item.name.clone()))
+        }))
+    }
+
+    /// The row that `t.*` is where a value is wanted.
+    pub(super) fn row_named(&self, names: &[&str], location: i32) -> SqlResult<Expr> {
+        let (schema, table) = match *names {
+            [table] => (None, table),
+            [schema, table] => (Some(schema), table),
+            _ => {
+                let message = "row expansion via \"*\" is not supported here";
+                return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location));
+            }
+        };
+        for (depth, level) in self.visible_levels() {
+            if let Some(item) = level.seen().iter().find(|i| self.is_meant(i, schema, table)) {
+                let row = outer(self.row_of_item(level, item)?, depth);
+                return Ok(self.placed(row, super::tree::place(location)));
+            }
+        }
+        Err(self.missing_table(table, location))
+    }
+
+    /// `(t).name` where `t` is no column: a column of the relation, if there is one of that name.
+    pub(super) fn column_of_row(&self, table: &str, name: &str, location: i32) -> SqlResult<Option<Expr>> {
+        if self.by_column_name(table, location).is_ok_and(|e| super::row::parts(&e).is_none()) {
+            return Ok(None);
+        }
+        for (depth, level) in self.visible_levels() {
+            let Some(item) = level.seen().iter().find(|i| self.is_meant(i, None, table)) else { continue };
+            let (Some(place), false) = level.find(item, name) else { return Ok(None) };
+            let found = level.item_column(item, place).map(|(_, e)| outer(e, depth));
+            return Ok(found.map(|e| self.placed(e, super::tree::place(location))));
+        }
+        Ok(None)
     }
 
     /// Whether an item is what a table's name, perhaps with its schema, means.
@@ -387,6 +428,13 @@ impl<'a> Binder<'a> {
             && let Some(arg) = self.function_argument(Some(table), name)
         {
             return Ok(arg);
+        }
+        if schema.is_none()
+            && let Some(arg) = self.function_argument(None, table)
+            && let Some(fields) = self.fields_of(&arg)
+            && let Some((i, field)) = fields.iter().enumerate().find(|(_, f)| f.0 == name)
+        {
+            return Ok(self.field_at(arg, i, field));
         }
         for (_, level) in self.visible_levels() {
             if level.hidden.iter().any(|i| means(&i)) {

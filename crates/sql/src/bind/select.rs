@@ -125,17 +125,8 @@ impl<'a> Binder<'a> {
             let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("a select list")) };
             refuse_at(!t.indirection.is_empty(), "a subscript or field as a target", t.location)?;
             let value = need(&t.val)?;
-            if let Kind::ColumnRef(c) = kind(value)?
-                && let Some((last, names)) = c.fields.split_last()
-                && matches!(last.node, Some(Kind::AStar(_)))
-            {
-                let columns = self.star(&strings(names)?, c.location)?;
-                let here = super::tree::place(c.location);
-                targets.extend(columns.into_iter().map(|(name, e)| Target {
-                    expr: self.placed(e, here),
-                    name,
-                    hidden: false,
-                }));
+            if let Some(columns) = self.star_of(value)? {
+                targets.extend(columns.into_iter().map(|(name, expr)| Target { expr, name, hidden: false }));
                 continue;
             }
             let e = self.expr(value)?;
@@ -228,7 +219,7 @@ impl<'a> Binder<'a> {
     fn value_rows(&mut self, lists: &'a [Node]) -> SqlResult<Vec<Vec<Expr>>> {
         let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(lists.len());
         for row in lists {
-            let row = self.exprs(list(row)?)?;
+            let row = self.expanded(list(row)?)?;
             if rows.first().is_some_and(|f| f.len() != row.len()) {
                 let message = "VALUES lists must all be the same length";
                 let here = row.first().map_or(u32::MAX, |e| e.at);
@@ -437,7 +428,7 @@ pub fn check_targets(n: usize) -> SqlResult<()> {
 }
 
 /// The relations that an outer join may fill with NULLs.
-fn nullable_rels(from: &From, nullable: bool, out: &mut Vec<u16>) {
+pub fn nullable_rels(from: &From, nullable: bool, out: &mut Vec<u16>) {
     match from {
         From::Rel(r) if nullable => out.push(*r),
         From::Rel(_) => {}

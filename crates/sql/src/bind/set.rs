@@ -215,11 +215,12 @@ impl<'a> Binder<'a> {
         let columns = super::call::function_columns(&function);
         let name = function.name.clone();
         let label = name.clone();
-        let ty = columns.first().map_or(Type::new(TypeId::VOID), |c| c.1);
+        let expr = self.value_of_call(&function, &columns)?;
+        let ty = expr.ty;
         let query = Query {
             rels: vec![RelEntry { rel: Rel::Function { function, args }, alias: name.clone(), columns }],
             from: vec![crate::bound::From::Rel(0)],
-            targets: vec![Target { expr: column(0, 0, ty), name, hidden: false }],
+            targets: vec![Target { expr, name, hidden: false }],
             is_call: true,
             ..Query::default()
         };
@@ -248,8 +249,8 @@ impl<'a> Binder<'a> {
         let n = at_place.ok_or_else(|| unexpected(EXPAND))?;
         let n =
             Expr { kind: ExprKind::Cast { arg: Box::new(n), explicit: false }, ty: Type::INT4, at: item.at };
-        let kind = ExprKind::Call { func: id::EXPANDED, args: vec![item, n] };
-        Ok(Expr { kind, ty: Type::new(TypeId::RECORD), at: place(location) })
+        let fields = vec![("x".to_string(), Type::new(item.ty.id)), ("n".to_string(), Type::INT4)];
+        Ok(super::row::row_of(TypeId::RECORD, &fields, vec![item, n], place(location)))
     }
 
     fn sets_are_allowed(&mut self, location: i32) -> SqlResult<()> {

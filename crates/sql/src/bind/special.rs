@@ -164,20 +164,31 @@ impl<'a> Binder<'a> {
 
     pub(super) fn distinct_from(&mut self, e: &'a tree::AExpr, distinct: bool) -> SqlResult<Expr> {
         let (left, right) = (need(&e.lexpr)?, need(&e.rexpr)?);
-        if matches!(kind(left)?, Kind::RowExpr(_)) || matches!(kind(right)?, Kind::RowExpr(_)) {
-            return Err(at(SqlError::unsupported("IS DISTINCT FROM on rows"), e.location));
+        if let (Kind::RowExpr(l), Kind::RowExpr(r)) = (kind(left)?, kind(right)?) {
+            return self.distinct_rows(l, r, distinct, e.location);
         }
         let (left, right) = (self.operand(left)?, self.operand(right)?);
+        self.distinct_values(left, right, distinct, e.location)
+    }
+
+    /// IS [NOT] DISTINCT FROM of two values.
+    pub(super) fn distinct_values(
+        &mut self,
+        left: Expr,
+        right: Expr,
+        distinct: bool,
+        location: i32,
+    ) -> SqlResult<Expr> {
         let is_null = |e: &Expr| e.ty.id == TypeId::UNKNOWN && matches!(e.kind, ExprKind::Const(Value::Null));
         // Against NULL itself no operator is needed, so any type will do.
         if is_null(&right) || is_null(&left) {
             let arg = if is_null(&right) { left } else { right };
             let arg = Box::new(self.settle_literal(arg)?);
-            return Ok(truth(ExprKind::IsNull { arg, negated: distinct }, e.location));
+            return Ok(truth(ExprKind::IsNull { arg, negated: distinct }, location));
         }
-        let q = self.equality(left, right, place(e.location))?;
+        let q = self.equality(left, right, place(location))?;
         let (left, right) = (Box::new(q.left), Box::new(q.right));
-        Ok(truth(ExprKind::Distinct { left, right, eq: q.eq, negated: !distinct }, e.location))
+        Ok(truth(ExprKind::Distinct { left, right, eq: q.eq, negated: !distinct }, location))
     }
 
     pub(super) fn nullif(&mut self, e: &'a tree::AExpr) -> SqlResult<Expr> {
@@ -263,10 +274,15 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<Expr> {
         let mut tests = Vec::with_capacity(items.len());
         for item in items {
-            let Kind::RowExpr(other) = kind(item)? else {
-                return Err(at(SqlError::unsupported("comparing a row with something else"), location));
-            };
-            tests.push(self.row_comparison("=", row, other, location)?);
+            tests.push(match kind(item)? {
+                Kind::RowExpr(other) => self.row_comparison("=", row, other, location)?,
+                _ => {
+                    let around = self.collation.take();
+                    let (l, r) = (self.row_constructor(row)?, self.operand(item)?);
+                    self.collation = around;
+                    self.operator("=", Some(l), r, place(location))?
+                }
+            });
         }
         let any = match tests.pop() {
             Some(only) if tests.is_empty() => only,
@@ -287,20 +303,14 @@ impl<'a> Binder<'a> {
         right: &'a RowExpr,
         location: i32,
     ) -> SqlResult<Expr> {
-        if left.args.len() != right.args.len() {
-            let message = "unequal number of entries in row expressions";
-            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
-        }
-        if left.args.is_empty() {
-            let message = "cannot compare rows of zero length";
-            return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location));
-        }
+        let (left, right) = (self.expanded(&left.args)?, self.expanded(&right.args)?);
+        equality_of_rows(left.len(), right.len(), location)?;
         let op = if op == "!=" { "<>" } else { op };
         match op {
             "=" | "<>" => {
-                let mut tests = Vec::with_capacity(left.args.len());
-                for (l, r) in left.args.iter().zip(&right.args) {
-                    tests.push(self.compare(op, l, r, location)?);
+                let mut tests = Vec::with_capacity(left.len());
+                for (l, r) in left.into_iter().zip(right) {
+                    tests.push(self.operator(op, Some(l), r, place(location))?);
                 }
                 Ok(match (tests.len(), op) {
                     (1, _) => tests.remove(0),
@@ -309,17 +319,20 @@ impl<'a> Binder<'a> {
                 })
             }
             "<" | "<=" | ">" | ">=" => {
-                let ordered = self.row_order(op, &left.args, &right.args, location)?;
-                if !self.is_verbatim() || left.args.len() < 2 {
-                    return Ok(ordered);
-                }
                 let (mut l, mut r) = (Vec::new(), Vec::new());
-                for (a, b) in left.args.iter().zip(&right.args) {
-                    if let ExprKind::Call { args, .. } = self.compare(op, a, b, location)?.kind {
-                        let mut args = args.into_iter();
-                        l.extend(args.next());
-                        r.extend(args.next());
+                if self.is_verbatim() && left.len() > 1 {
+                    for (a, b) in left.iter().zip(&right) {
+                        let one = self.operator(op, Some(a.clone()), b.clone(), place(location))?;
+                        if let ExprKind::Call { args, .. } = one.kind {
+                            let mut args = args.into_iter();
+                            l.extend(args.next());
+                            r.extend(args.next());
+                        }
                     }
+                }
+                let ordered = self.row_order(op, &left, &right, location)?;
+                if l.is_empty() {
+                    return Ok(ordered);
                 }
                 Ok(self.noted(ordered, || Note::Rowwise { operator: op.into(), left: l, right: r }))
             }
@@ -338,22 +351,36 @@ impl<'a> Binder<'a> {
         self.operator(op, Some(l), r, place(location))
     }
 
-    /// `(a, b) < (c, d)` is `a < c OR (a = c AND b < d)`, which is unknown exactly when SQL's is.
-    fn row_order(&mut self, op: &str, left: &'a [Node], right: &'a [Node], location: i32) -> SqlResult<Expr> {
+    /// `(a, b) < (c, d)`: where `a = c` is true `b < d` decides, else `a < c`. So nothing behind the first
+    /// pair that decides is computed.
+    fn row_order(&mut self, op: &str, left: &[Expr], right: &[Expr], location: i32) -> SqlResult<Expr> {
         let (Some((l, left)), Some((r, right))) = (left.split_first(), right.split_first()) else {
             return Err(unexpected("an empty row"));
         };
         if left.is_empty() {
-            return self.compare(op, l, r, location);
+            return self.operator(op, Some(l.clone()), r.clone(), place(location));
         }
         let strict = if op.starts_with('<') { "<" } else { ">" };
-        let first = self.compare(strict, l, r, location)?;
-        let equal = self.compare("=", l, r, location)?;
+        let first = self.operator(strict, Some(l.clone()), r.clone(), place(location))?;
+        let equal = self.operator("=", Some(l.clone()), r.clone(), place(location))?;
         if equal.calls(Volatility::Volatile) {
             return Err(at(SqlError::unsupported("comparing rows of volatile expressions"), location));
         }
         let rest = self.row_order(op, left, right, location)?;
-        let tie = truth(ExprKind::And(vec![equal, rest]), location);
-        Ok(truth(ExprKind::Or(vec![first, tie]), location))
+        let kind = ExprKind::Case { whens: vec![(equal, rest)], otherwise: Some(Box::new(first)) };
+        Ok(truth(kind, location))
     }
+}
+
+/// The error of rows that are not compared with each other.
+pub fn equality_of_rows(left: usize, right: usize, location: i32) -> SqlResult<()> {
+    if left != right {
+        let message = "unequal number of entries in row expressions";
+        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+    }
+    if left == 0 {
+        let message = "cannot compare rows of zero length";
+        return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location));
+    }
+    Ok(())
 }

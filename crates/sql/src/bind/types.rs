@@ -5,6 +5,7 @@ use super::tree::{at, kind, refuse_at, strings};
 use crate::parse::tree::{TypeName, a_const::Val, node::Node as Kind};
 use ondol_engine::{Catalog, Name};
 use ondol_types::catalog::registered;
+use ondol_types::user::{UserDef, composite};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// The type that a name means. A column, argument or cast may not have `unknown` or `void`.
@@ -20,6 +21,10 @@ pub fn bind_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
 /// Refuses a column of a type whose values are not stored (`ondol_types::catalog::registered`).
 pub fn check_stored(ty: TypeId) -> SqlResult<()> {
     let item = ty.element().unwrap_or(ty);
+    let of_rows = |u: &UserDef| u.kind == composite::ROW;
+    if item.user().is_some_and(of_rows) {
+        return Err(SqlError::unsupported(format_args!("a column of the type of the rows of {item}")));
+    }
     if item == TypeId::RECORD {
         return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, "a column has pseudo-type record"));
     }
@@ -42,6 +47,8 @@ pub fn any_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
     let (plain, user) = match names[..] {
         // The grammar makes another name of one that is not in quotes.
         ["char"] | ["pg_catalog", "char"] => (TypeId::QUOTED_CHAR.name(), None),
+        ["record"] | ["pg_catalog", "record"] => ("record", Some(TypeId::RECORD)),
+        ["_record"] | ["pg_catalog", "_record"] => ("record[]", TypeId::RECORD.array()),
         [n] => (n, if TypeId::from_name(n).is_none() { found_type(of, n, location) } else { None }),
         ["pg_catalog", n] => (n, None),
         [schema, n] => {
@@ -91,7 +98,10 @@ pub fn any_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
 
 /// A type that users have defined, or the arrays of it, which have its name behind an underscore.
 pub fn user_type(catalog: &Catalog, name: &Name) -> Option<TypeId> {
-    let of = |n: &str| catalog.ty(Name::new(name.schema, n));
+    let of = |n: &str| {
+        let name = Name::new(name.schema, n);
+        catalog.ty(&name).or_else(|| catalog.row_type_named(&name))
+    };
     of(&name.name).or_else(|| of(name.name.strip_prefix('_')?)?.array())
 }
 

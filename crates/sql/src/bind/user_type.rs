@@ -81,6 +81,18 @@ impl<'a> Binder<'a> {
                 }
                 found => found?,
             };
+            let table = || match self.names().found_relation(&t.names) {
+                Some(table) if self.catalog.row_type_named(&table).is_some() => Some(table),
+                _ => None,
+            };
+            if user.is_none()
+                && let Some(table) = table()
+            {
+                let what = if self.catalog.view(&table).is_some() { "view" } else { "table" };
+                let message = format!("cannot drop type {written} because {what} {written} requires it");
+                return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .hint(format!("You can drop {what} {written} instead.")));
+            }
             let Some(user) = user else {
                 if !s.missing_ok {
                     return Err(no_type(&written));
@@ -104,6 +116,9 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn rename(&mut self, s: &'a RenameStmt) -> SqlResult<Statement> {
+        if s.rename_type() == ObjectType::ObjectAttribute {
+            return self.rename_field(s);
+        }
         if let Some(statement) = self.rename_in_table(s)? {
             return Ok(statement);
         }

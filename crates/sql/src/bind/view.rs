@@ -222,7 +222,7 @@ impl<'a> Binder<'a> {
         let mut columns: Vec<ColumnDef> = Vec::with_capacity(found.len());
         for (n, (own, ty)) in found.into_iter().enumerate() {
             let name = given.get(n).map_or(own, |g| g.to_string());
-            if ty.id == TypeId::VOID {
+            if ty.id == TypeId::VOID || ty.id.element().unwrap_or(ty.id) == TypeId::RECORD {
                 let message = format!("column \"{name}\" has pseudo-type {}", super::name_of(ty.id));
                 return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
             }

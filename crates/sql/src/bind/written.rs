@@ -35,6 +35,12 @@ pub enum Note {
     Quantified(String),
     /// `ARRAY(SELECT ...)`
     ArrayOfQuery,
+    /// `ROW(...)`
+    Row,
+    /// The row of a relation; of a join by the name that it has.
+    WholeRow(Option<String>),
+    /// A field of a row.
+    Field(String),
     /// Rows that are compared by an order.
     Rowwise { operator: String, left: Vec<Expr>, right: Vec<Expr> },
 }

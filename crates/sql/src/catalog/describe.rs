@@ -328,7 +328,7 @@ fn own_bytes(object: &Object) -> u64 {
     match object {
         Object::Table(t) => bytes(t),
         Object::Index(t, n) => index_bytes(t, *n),
-        Object::Sequence(_) | Object::View(_) | Object::System(_) => 0,
+        Object::Sequence(_) | Object::View(_) | Object::Composite(_) | Object::System(_) => 0,
     }
 }
 

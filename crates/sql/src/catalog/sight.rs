@@ -6,6 +6,7 @@ pub use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, USER};
 use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Sequence, Table, ViewDef};
 use ondol_types::func::FuncId;
 use ondol_types::objects::{ObjectKind, Objects};
+use ondol_types::user::{UserDef, composite};
 use ondol_types::{SqlResult, TypeId, Value, ValueRef};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -77,6 +78,7 @@ pub enum Object {
     Index(Arc<Table>, usize),
     Sequence(Arc<Sequence>),
     View(Arc<ViewDef>),
+    Composite(&'static UserDef),
     System(&'static super::Relation),
 }
 
@@ -87,6 +89,7 @@ impl Object {
             Object::Index(t, n) => &t.def.indexes[*n].name,
             Object::Sequence(s) => &s.def.name,
             Object::View(v) => &v.name,
+            Object::Composite(u) => &u.name,
             Object::System(r) => r.name,
         }
     }
@@ -95,6 +98,7 @@ impl Object {
             Object::Table(t) | Object::Index(t, _) => schema_oid(t.def.schema),
             Object::Sequence(s) => schema_oid(s.def.schema),
             Object::View(v) => schema_oid(v.schema),
+            Object::Composite(u) => schema_oid(u.schema),
             Object::System(r) => schema_number(r.schema),
         }
     }
@@ -169,7 +173,8 @@ impl<'a> Sight<'a> {
             self.tables().flat_map(move |t| std::iter::once(Object::Table(t.clone())).chain(indexes(t)));
         let sequences = self.catalog.sequences().map(|s| Object::Sequence(s.clone()));
         let views = self.catalog.views.values().map(|v| Object::View(v.clone()));
-        own.chain(sequences).chain(views).chain(relation::all().iter().map(Object::System))
+        let composites = self.composites().map(Object::Composite);
+        own.chain(sequences).chain(views).chain(composites).chain(relation::all().iter().map(Object::System))
     }
 
     pub fn oid(object: &Object) -> u32 {
@@ -178,6 +183,7 @@ impl<'a> Sight<'a> {
             Object::Index(t, n) => oid_of(t.def.indexes[*n].id),
             Object::Sequence(s) => oid_of(s.def.id),
             Object::View(v) => oid_of(v.id),
+            Object::Composite(u) => oid_of(composite::class_of(u.number)),
             Object::System(r) => r.oid,
         }
     }
@@ -203,8 +209,8 @@ impl<'a> Sight<'a> {
         if let Some(s) = self.catalog.sequence_by_id(number) {
             return Some(Object::Sequence(s.clone()));
         }
-        if let Some(v) = self.catalog.view_by_id(number) {
-            return Some(Object::View(v.clone()));
+        if let Some(u) = self.composites().find(|u| composite::class_of(u.number) == number) {
+            return Some(Object::Composite(u));
         }
         if let Some(t) = self.catalog.table_by_id(number) {
             return Some(Object::Table(t.clone()));
@@ -225,7 +231,10 @@ impl<'a> Sight<'a> {
         if matches!(schema, PG_CATALOG | INFORMATION_SCHEMA) {
             return relation::relation(self.catalog.schema_name(schema), name).map(Object::System);
         }
-        let relation = self.catalog.relations.get(&Name::new(schema, name))?;
+        let Some(relation) = self.catalog.relations.get(&Name::new(schema, name)) else {
+            let user = self.catalog.ty(Name::new(schema, name)).and_then(|t| t.user());
+            return user.filter(|u| u.is_composite()).map(Object::Composite);
+        };
         if let Some(t) = relation.table() {
             return Some(Object::Table(t.clone()));
         }
@@ -233,9 +242,6 @@ impl<'a> Sight<'a> {
             Relation::Sequence(s) => return Some(Object::Sequence(s.clone())),
             Relation::View(v) => return Some(Object::View(v.clone())),
             _ => {}
-        }
-        if let Relation::View(v) = relation {
-            return Some(Object::View(v.clone()));
         }
         let Relation::Index { table } = relation else { return None };
         let t = self.catalog.table(table)?;
@@ -266,6 +272,10 @@ impl<'a> Sight<'a> {
         self.schemas().into_iter().find(|s| s.0 == oid).map(|s| s.1)
     }
 
+    /// The composite types that users have defined.
+    fn composites(&self) -> impl Iterator<Item = &'static UserDef> {
+        self.catalog.types.values().filter_map(|t| t.user()).filter(|u| u.is_composite())
+    }
     /// The types that users have defined, with their arrays.
     pub fn user_types(&self) -> impl Iterator<Item = TypeId> {
         self.catalog.types.values().flat_map(|t| std::iter::once(*t).chain(t.array()))
@@ -277,6 +287,10 @@ impl<'a> Sight<'a> {
     /// Whether a type is found by its name alone.
     pub fn is_type_found(&self, ty: TypeId) -> bool {
         let Some(user) = ty.user() else { return true };
+        if user.kind == composite::ROW {
+            let table = composite::table_of(user.number).map_or(0, |t| t.0);
+            return self.relation_named("", &user.name).is_some_and(|o| Sight::oid(&o) == oid_of(table));
+        }
         let found = self.catalog.find_type(self.path, &user.name);
         found.and_then(TypeId::user).is_some_and(|u| u.is_same_type(user))
     }
@@ -284,8 +298,17 @@ impl<'a> Sight<'a> {
     pub fn ty(&self, oid: u32) -> Option<TypeId> {
         match oid {
             ..FIRST_OID => fixed::type_of(oid).filter(|t| t.oid() == oid),
-            _ => self.user_types().find(|t| t.oid() == oid),
+            _ => self.user_types().find(|t| t.oid() == oid).or_else(|| self.row_type(oid)),
         }
+    }
+
+    /// The type of a relation's rows, or of arrays of them, by its number.
+    fn row_type(&self, oid: u32) -> Option<TypeId> {
+        let (number, is_array) = composite::table_of(oid.checked_sub(FIRST_OID)?)?;
+        let table = self.catalog.table_by_id(number).and_then(|t| self.catalog.row_type(&t.def).ok());
+        let view = || self.catalog.view_by_id(number).and_then(|v| self.catalog.view_type(v).ok());
+        let ty = table.or_else(view)?;
+        if is_array { ty.array() } else { Some(ty) }
     }
 
     /// A function that users have defined.

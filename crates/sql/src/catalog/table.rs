@@ -3,10 +3,11 @@
 use super::fixed;
 use super::name::named;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
-use super::sight::{OWNER, Object, Sight, schema_oid};
+use super::sight::{OWNER, Object, Sight, oid_of, schema_oid};
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::{ColumnDef, Generated, IndexKind, Table};
 use ondol_types::catalog::node_tree;
+use ondol_types::user::composite;
 use ondol_types::{SqlResult, Type, TypeId, Value};
 use std::sync::Arc;
 
@@ -105,6 +106,16 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
             checks: 0,
             identity: b'n',
         },
+        Object::Composite(u) => Class {
+            method: 0,
+            kind: b'c',
+            pages: 0,
+            tuples: -1.0,
+            has_index: false,
+            attributes: u.parts.len(),
+            checks: 0,
+            identity: b'n',
+        },
         Object::System(r) => Class {
             method: if r.is_view { 0 } else { HEAP },
             kind: if r.is_view { b'v' } else { b'r' },
@@ -118,7 +129,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
     };
     let oid = Sight::oid(object);
     let is_populated = !matches!(object, Object::Table(t) if t.def.is_unpopulated());
-    let has_file = c.kind != b'v';
+    let has_file = !matches!(c.kind, b'v' | b'c');
     let is_unlogged = match object {
         Object::Table(t) | Object::Index(t, _) => t.def.nature.unlogged,
         Object::Sequence(s) => s.def.is_unlogged(),
@@ -129,11 +140,17 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
         false if is_unlogged => b'u',
         false => b'p',
     };
+    let rows = match object {
+        Object::Table(t) => oid_of(composite::type_of_rows(t.def.id)),
+        Object::View(v) => oid_of(composite::type_of_rows(v.id)),
+        Object::Composite(u) => oid_of(u.number),
+        _ => 0,
+    };
     each(&row![
         Oid(oid),
         Name(object.name()),
         Oid(object.schema()),
-        Oid(0),
+        Oid(rows),
         Oid(0),
         Oid(OWNER),
         Oid(c.method),
@@ -238,6 +255,10 @@ pub fn facts(ty: TypeId) -> fixed::TypeFacts {
         let (length, by_value, align, storage) = (-1, false, b'i', b'x');
         return fixed::TypeFacts { name: "", length, by_value, align, storage, collation };
     }
+    if base.user().is_some_and(|u| u.is_composite()) {
+        let (length, by_value, align, storage) = (-1, false, b'd', b'x');
+        return fixed::TypeFacts { name: "", length, by_value, align, storage, collation: 0 };
+    }
     match fixed::facts(base.oid()) {
         Some(facts) => facts,
         // An enum.
@@ -299,6 +320,12 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
         Object::View(v) => v.columns.iter().enumerate().try_for_each(|(n, c)| {
             let (name, ty, number, has_default) = (&c.name, declared(c), n + 1, c.default.is_some());
             let (not_null, identity, generated) = (false, 0, 0);
+            let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+            attribute(&a, each)
+        }),
+        Object::Composite(u) => u.parts.iter().enumerate().try_for_each(|(n, p)| {
+            let (name, ty, number) = (&p.name, p.of(), n + 1);
+            let (not_null, has_default, identity, generated) = (false, false, 0, 0);
             let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
             attribute(&a, each)
         }),

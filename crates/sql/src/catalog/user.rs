@@ -1,11 +1,11 @@
 //! Types that users have defined: pg_type, pg_enum.
 
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
-use super::sight::{OWNER, Sight};
+use super::sight::{OWNER, Sight, oid_of, schema_oid};
 use super::table::{facts, function};
 use super::{FIRST_OID, fixed};
 use ondol_types::catalog::node_tree;
-use ondol_types::user::{domain, enumeration};
+use ondol_types::user::{composite, domain, enumeration};
 use ondol_types::{SqlResult, Type, TypeId, Value};
 
 /// The number of a function of PostgreSQL's by its name.
@@ -13,12 +13,133 @@ fn numbered(name: &str) -> u32 {
     fixed::functions().iter().find(|f| f.name == name).map_or(0, |f| f.oid)
 }
 
-pub fn types(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
-    sight.user_types().try_for_each(|ty| user_type(sight, ty, each))
+pub fn types(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    sight.user_types().try_for_each(|ty| user_type(sight, ty, each))?;
+    // Those of relations' rows, which are not made for this.
+    let relation = |number: u32, schema: u32, name: &str, each: Each<'_>| {
+        let (item, array) =
+            (oid_of(composite::type_of_rows(number)), oid_of(composite::array_of_rows(number)));
+        let schema = schema_oid(schema);
+        let row = RowType { oid: item, array, relation: oid_of(number), schema };
+        composite_row(sight, name, &row, each)?;
+        array_row(sight, &format!("_{name}"), array, item, schema, each)
+    };
+    if let Some(oid) = wanted.number("oid") {
+        let Some((number, _)) = oid.checked_sub(FIRST_OID).and_then(composite::table_of) else {
+            return Ok(());
+        };
+        if let Some(t) = sight.catalog.table_by_id(number) {
+            return relation(number, t.def.schema, &t.def.name, each);
+        }
+        let view = sight.catalog.view_by_id(number);
+        return view.map_or(Ok(()), |v| relation(number, v.schema, &v.name, each));
+    }
+    sight.tables().try_for_each(|t| relation(t.def.id, t.def.schema, &t.def.name, each))?;
+    sight.catalog.views.values().try_for_each(|v| relation(v.id, v.schema, &v.name, each))
+}
+
+/// What pg_type says of a type of rows.
+struct RowType {
+    oid: u32,
+    array: u32,
+    relation: u32,
+    schema: u32,
+}
+
+fn composite_row(sight: &Sight<'_>, name: &str, t: &RowType, each: Each<'_>) -> SqlResult<()> {
+    let names = ["record_in", "record_out", "record_recv", "record_send"].map(numbered);
+    let kind = Kind { code: b'c', category: b'C', relation: t.relation, element: 0, array: t.array };
+    plain_row(sight, name, t.oid, t.schema, &kind, names, b'd', each)
+}
+
+fn array_row(
+    sight: &Sight<'_>,
+    name: &str,
+    oid: u32,
+    element: u32,
+    schema: u32,
+    each: Each<'_>,
+) -> SqlResult<()> {
+    let names = ["array_in", "array_out", "array_recv", "array_send"].map(numbered);
+    let kind = Kind { code: b'b', category: b'A', relation: 0, element, array: 0 };
+    plain_row(sight, name, oid, schema, &kind, names, b'd', each)
+}
+
+struct Kind {
+    code: u8,
+    category: u8,
+    relation: u32,
+    element: u32,
+    array: u32,
+}
+
+#[allow(clippy::too_many_arguments)] // what is the same in both kinds of rows
+fn plain_row(
+    sight: &Sight<'_>,
+    name: &str,
+    oid: u32,
+    schema: u32,
+    kind: &Kind,
+    names: [u32; 4],
+    align: u8,
+    each: Each<'_>,
+) -> SqlResult<()> {
+    let [input, output, receive, send] = names.map(|n| function(sight, n));
+    let is_array = kind.code == b'b';
+    each(&row![
+        Oid(oid),
+        Name(name),
+        Oid(schema),
+        Oid(OWNER),
+        small_length(),
+        false,
+        Char(kind.code),
+        Char(kind.category),
+        false,
+        true,
+        Char(b','),
+        Oid(kind.relation),
+        function(sight, if is_array { numbered("array_subscript_handler") } else { 0 }),
+        Oid(kind.element),
+        Oid(kind.array),
+        input,
+        output,
+        receive,
+        send,
+        function(sight, 0),
+        function(sight, 0),
+        function(sight, if is_array { numbered("array_typanalyze") } else { 0 }),
+        Char(align),
+        Char(b'x'),
+        false,
+        Oid(0),
+        -1,
+        0,
+        Oid(0),
+        Null,
+        Null,
+        Null,
+    ])
+}
+
+/// That of values of different lengths.
+fn small_length() -> i16 {
+    -1
 }
 
 fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
     let Some(user) = ty.user() else { return Ok(()) };
+    if user.is_composite() {
+        let (item, schema) = (oid_of(user.number), sight.schema_of_type(ty));
+        return match ty.is_array() {
+            true => array_row(sight, &format!("_{}", user.name), ty.oid(), item, schema, each),
+            false => {
+                let array = ty.array().map_or(0, TypeId::oid);
+                let relation = oid_of(composite::class_of(user.number));
+                composite_row(sight, &user.name, &RowType { oid: item, array, relation, schema }, each)
+            }
+        };
+    }
     let f = facts(ty);
     let is_domain = user.kind == domain::CODE && !ty.is_array();
     let is_enum = user.kind == enumeration::CODE && !ty.is_array();
@@ -101,6 +222,7 @@ fn category(ty: TypeId) -> u8 {
         Category::DateTime => b'D',
         Category::Timespan => b'T',
         Category::Array => b'A',
+        Category::Composite => b'C',
         Category::Enum => b'E',
         Category::User => b'U',
         Category::Internal => b'Z',

@@ -96,7 +96,9 @@ fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut each: impl FnMut(&mut Vec<u8>
 impl Program {
     /// Whether it names types that users have defined, whose numbers are not stored (user/U1).
     fn names_user_types(&self) -> bool {
-        let of = |v: &Value| v.type_id().is_some_and(TypeId::is_user);
+        // A row of no type has the numbers of its fields' types.
+        let is_row = |t: TypeId| t.element().unwrap_or(t) == TypeId::RECORD;
+        let of = |v: &Value| v.type_id().is_some_and(|t| t.is_user() || is_row(t));
         self.tables.iter().any(|t| t.def.columns.iter().any(|c| c.ty.id.is_user()))
             || self.params.iter().any(|t| t.is_user())
             || self.columns.iter().any(|(_, t)| t.id.is_user())

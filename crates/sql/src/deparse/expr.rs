@@ -69,6 +69,8 @@ impl<'q> Scribe<'q> {
                 };
             }
             Some(Note::ArrayOfQuery) => return Shape::Test,
+            Some(Note::Row | Note::Field(_)) => return Shape::Closed,
+            Some(Note::WholeRow(_)) => return Shape::Other,
             None => {}
         }
         match &e.kind {
@@ -390,6 +392,29 @@ impl<'q> Scribe<'q> {
                     self.scopes.truncate(self.scopes.len() - 2)
                 }
             }
+            (Note::Row, ExprKind::Call { args, .. }) => self.named("ROW", args.get(1..).unwrap_or(&[])),
+            (Note::WholeRow(name), _) => {
+                let mut first = None;
+                walk_expr(e, 0, &mut |e, _| {
+                    if let ExprKind::Column { depth, rel, .. } = e.kind {
+                        first.get_or_insert((depth, rel));
+                    }
+                    true
+                });
+                let of = first.map(|(depth, rel)| self.scope_name(usize::from(depth), rel));
+                let name = name.as_ref().map(|n| quote(n)).or(of).unwrap_or_default();
+                self.put(&name);
+                self.put(".*")
+            }
+            (Note::Field(name), ExprKind::Call { args, .. }) if let Some(row) = args.first() => {
+                self.put("(");
+                self.expr(row, true);
+                self.put(&format!(").{}", quote(name)))
+            }
+            // Brought to a length.
+            (Note::Field(_), ExprKind::Cast { arg, .. }) if let ExprKind::Call { .. } = arg.kind => {
+                return self.noted(arg, note, implicit);
+            }
             (Note::Rowwise { operator, left, right }, _) => {
                 self.put("(ROW(");
                 self.list(left, true);
@@ -528,6 +553,7 @@ impl<'q> Scribe<'q> {
             ExprKind::Const(v) if self.note(arg).is_none() && arg.ty.id == ty.id && arg.ty.typmod == -1 => {
                 self.constant(v, arg.ty, None)
             }
+            _ if matches!(self.note(arg), Some(Note::Row)) => self.expr(arg, false),
             _ => {
                 self.open();
                 self.within(arg, false, Around::Cast);

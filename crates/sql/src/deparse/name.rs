@@ -5,6 +5,7 @@ use crate::bound::{Query, Rel};
 use ondol_engine::Name;
 use ondol_engine::view::{Slot, own_name, stored_name};
 use ondol_types::name::quote;
+use ondol_types::user::composite;
 use ondol_types::{Type, TypeId};
 use std::collections::BTreeSet;
 
@@ -95,7 +96,14 @@ impl<'q> Scribe<'q> {
 
     pub(super) fn type_name(&self, ty: Type) -> String {
         let user = |id: TypeId| id.user().filter(|_| self.is_stored());
+        // That of a relation's rows goes by the relation's name.
+        let rows =
+            user(ty.id).filter(|u| u.kind == composite::ROW).and_then(|u| composite::table_of(u.number));
         match user(ty.id) {
+            Some(_) if let Some((table, _)) = rows => {
+                let array = if ty.id.is_array() { "[]" } else { "" };
+                format!("{}{array}", Slot::Relation(table))
+            }
             Some(u) if ty.id.is_array() => format!("{}[]", Slot::Type(u.number)),
             Some(u) => Slot::Type(u.number).to_string(),
             None => self.catalog.shown_type(self.path, ty),

@@ -77,6 +77,10 @@ impl<'q> Scribe<'q> {
         scope.and_then(|s| s.names.get(usize::from(rel))).cloned().unwrap_or_default()
     }
 
+    fn is_whole_row(&self, e: &Expr) -> bool {
+        matches!(self.notes.of(e), Some(crate::bind::written::Note::WholeRow(_)))
+    }
+
     fn with_clause(&mut self, with: &'q [With]) {
         if with.is_empty() {
             return;
@@ -150,6 +154,11 @@ impl<'q> Scribe<'q> {
             let mut found = None;
             let mut text = self.apart(|w| {
                 w.expr(&target.expr, true);
+                // Else it would stand for the columns.
+                if w.is_whole_row(&target.expr) {
+                    let ty = w.type_name(target.expr.ty);
+                    w.put(&format!("::{ty}"))
+                }
                 found = w.plain_name(&target.expr)
             });
             let is_it = match &found {

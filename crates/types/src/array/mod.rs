@@ -200,22 +200,7 @@ impl<'a> Array<'a> {
         if i >= self.count || self.is_null(i) {
             return ValueRef::Null;
         }
-        let b = self.bytes(i);
-        match self.element.class() {
-            Class::None => ValueRef::Null,
-            Class::Bool => ValueRef::Bool(b.first().is_some_and(|b| *b != 0)),
-            Class::Int2 => ValueRef::Int2(i16::from_le_bytes(word(b))),
-            Class::Int4 => ValueRef::Int4(i32::from_le_bytes(word(b))),
-            Class::Int8 => ValueRef::Int8(i64::from_le_bytes(word(b))),
-            Class::Float8 => ValueRef::Float8(f64::from_le_bytes(word(b))),
-            Class::Numeric => ValueRef::Numeric(b),
-            Class::Text => ValueRef::Text(std::str::from_utf8(b).unwrap_or_default()),
-            Class::Bytea => ValueRef::Bytea(b),
-            Class::Date => ValueRef::Date(i32::from_le_bytes(word(b))),
-            Class::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(word(b))),
-            Class::Timestamptz => ValueRef::Timestamptz(i64::from_le_bytes(word(b))),
-            Class::Opaque(_) => ValueRef::Opaque(self.element, b),
-        }
+        read_stored(self.element, self.bytes(i))
     }
 
     /// An item by its place from 0, for comparisons (A4); NULL beyond the last.
@@ -230,8 +215,54 @@ impl<'a> Array<'a> {
     }
 }
 
+/// A value of a type that lies in an array or a row, from its bytes.
+pub(crate) fn read_stored(ty: TypeId, b: &[u8]) -> ValueRef<'_> {
+    match ty.class() {
+        Class::None => ValueRef::Null,
+        Class::Bool => ValueRef::Bool(b.first().is_some_and(|b| *b != 0)),
+        Class::Int2 => ValueRef::Int2(i16::from_le_bytes(word(b))),
+        Class::Int4 => ValueRef::Int4(i32::from_le_bytes(word(b))),
+        Class::Int8 => ValueRef::Int8(i64::from_le_bytes(word(b))),
+        Class::Float8 => ValueRef::Float8(f64::from_le_bytes(word(b))),
+        Class::Numeric => ValueRef::Numeric(b),
+        Class::Text => ValueRef::Text(std::str::from_utf8(b).unwrap_or_default()),
+        Class::Bytea => ValueRef::Bytea(b),
+        Class::Date => ValueRef::Date(i32::from_le_bytes(word(b))),
+        Class::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(word(b))),
+        Class::Timestamptz => ValueRef::Timestamptz(i64::from_le_bytes(word(b))),
+        Class::Opaque(_) => ValueRef::Opaque(ty, b),
+    }
+}
+
+/// Appends the bytes that [`read_stored`] reads; whether the value is one of the type, and no NULL.
+pub(crate) fn write_stored(v: ValueRef<'_>, ty: TypeId, data: &mut Vec<u8>) -> bool {
+    match (v, ty.class()) {
+        (ValueRef::Bool(b), Class::Bool) => data.push(b.into()),
+        (ValueRef::Int2(n), Class::Int2) => data.extend_from_slice(&n.to_le_bytes()),
+        (ValueRef::Int4(n), Class::Int4) | (ValueRef::Date(n), Class::Date) => {
+            data.extend_from_slice(&n.to_le_bytes())
+        }
+        (ValueRef::Int8(n), Class::Int8)
+        | (ValueRef::Timestamp(n), Class::Timestamp)
+        | (ValueRef::Timestamptz(n), Class::Timestamptz) => data.extend_from_slice(&n.to_le_bytes()),
+        (ValueRef::Float8(f), Class::Float8) => data.extend_from_slice(&f.to_le_bytes()),
+        (ValueRef::Numeric(b), Class::Numeric) | (ValueRef::Bytea(b), Class::Bytea) => {
+            data.extend_from_slice(b)
+        }
+        (ValueRef::Packed(p), Class::Numeric) => p.encode(data),
+        (ValueRef::Text(s), Class::Text) => data.extend_from_slice(s.as_bytes()),
+        (ValueRef::Opaque(of, b), Class::Opaque(form))
+            if of == ty && form.width.is_none_or(|w| b.len() == usize::from(w)) =>
+        {
+            data.extend_from_slice(b)
+        }
+        _ => return false,
+    }
+    true
+}
+
 /// A value as it is compared with an array's items (A4).
-fn comparable(v: ValueRef<'_>, element: TypeId) -> ValueRef<'_> {
+pub(crate) fn comparable(v: ValueRef<'_>, element: TypeId) -> ValueRef<'_> {
     match v {
         ValueRef::Text(s) if element == TypeId::BPCHAR => ValueRef::Text(s.trim_end_matches(' ')),
         v => v,
@@ -292,35 +323,13 @@ impl Builder {
         if self.count.is_multiple_of(8) {
             self.nulls.push(0);
         }
-        let class = self.element.class();
-        let data = &mut self.data;
-        match (v, class) {
-            (ValueRef::Null, _) => {
-                self.has_nulls = true;
-                self.nulls[self.count / 8] |= 1 << (self.count % 8);
-                let width = width_of(self.element).unwrap_or(0);
-                data.resize(data.len() + width, 0)
-            }
-            (ValueRef::Bool(b), Class::Bool) => data.push(b.into()),
-            (ValueRef::Int2(n), Class::Int2) => data.extend_from_slice(&n.to_le_bytes()),
-            (ValueRef::Int4(n), Class::Int4) | (ValueRef::Date(n), Class::Date) => {
-                data.extend_from_slice(&n.to_le_bytes())
-            }
-            (ValueRef::Int8(n), Class::Int8)
-            | (ValueRef::Timestamp(n), Class::Timestamp)
-            | (ValueRef::Timestamptz(n), Class::Timestamptz) => data.extend_from_slice(&n.to_le_bytes()),
-            (ValueRef::Float8(f), Class::Float8) => data.extend_from_slice(&f.to_le_bytes()),
-            (ValueRef::Numeric(b), Class::Numeric) | (ValueRef::Bytea(b), Class::Bytea) => {
-                data.extend_from_slice(b)
-            }
-            (ValueRef::Packed(p), Class::Numeric) => p.encode(data),
-            (ValueRef::Text(s), Class::Text) => data.extend_from_slice(s.as_bytes()),
-            (ValueRef::Opaque(ty, b), Class::Opaque(form))
-                if ty == self.element && form.width.is_none_or(|w| b.len() == usize::from(w)) =>
-            {
-                data.extend_from_slice(b)
-            }
-            (other, _) => return Err(internal(format!("an array of {} was given {other:?}", self.element))),
+        if v.is_null() {
+            self.has_nulls = true;
+            self.nulls[self.count / 8] |= 1 << (self.count % 8);
+            let width = width_of(self.element).unwrap_or(0);
+            self.data.resize(self.data.len() + width, 0)
+        } else if !write_stored(v, self.element, &mut self.data) {
+            return Err(internal(format!("an array of {} was given {v:?}", self.element)));
         }
         if self.is_wide {
             let end = u32::try_from(self.data.len()).map_err(|_| too_many_items())?;

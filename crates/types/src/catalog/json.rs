@@ -118,7 +118,7 @@ fn build(c: &Call<'_>) -> SqlResult<Value> {
                 let message = format!("argument {} cannot be null", 2 * n + 1);
                 return Err(wrong(&message).hint("Object keys should be text."));
             }
-            ValueRef::Opaque(ty, _) if ty.is_array() || matches!(*ty, TypeId::JSON | TypeId::RECORD) => {
+            ValueRef::Opaque(ty, _) if ty.is_array() || *ty == TypeId::JSON || super::record::is_row(*ty) => {
                 return Err(wrong("key value must be scalar, not array, composite, or json"));
             }
             ValueRef::Bool(b) => quote(if *b { "true" } else { "false" }, &mut out),

@@ -32,7 +32,7 @@ pub mod name;
 pub mod oid;
 pub mod quoted_char;
 pub mod real;
-pub(crate) mod record;
+pub mod record;
 pub mod registered;
 pub(crate) mod time;
 pub(crate) mod timetz;
@@ -43,6 +43,8 @@ pub use internal::node_tree;
 
 /// The functions of rows as values.
 pub(crate) const RECORDS: &[FuncDef] = record::DEFS;
+/// The operators of rows.
+pub(crate) const RECORD_OPERATORS: &[&[OperatorDef]] = record::OPERATORS;
 /// Those of json.
 pub(crate) const JSON: &[FuncDef] = json::DEFS;
 

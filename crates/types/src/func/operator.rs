@@ -56,6 +56,7 @@ pub(crate) const fn prefix(name: &'static str, right: TypeId, func: FuncId) -> O
 static ALL: LazyLock<Vec<OperatorDef>> = LazyLock::new(|| {
     let own = crate::catalog::OPERATORS.iter().copied().flatten();
     let own = own.chain(crate::user::OPERATORS.iter().copied().flatten());
+    let own = own.chain(crate::catalog::RECORD_OPERATORS);
     let others = own.chain(crate::array::OPERATORS).copied().flatten();
     let mut all: Vec<OperatorDef> = OPERATORS.iter().chain(others).copied().collect();
     all.sort_by_key(|o| o.name);

@@ -176,6 +176,7 @@ fn samples(t: TypeId) -> Vec<Value> {
         TypeId::ANYARRAY => ["{}", "{1}", "{NULL}", "{1,2}", "{{1,2}}", "[0:1]={1,2}", "{2,NULL}"]
             .map(|t| crate::text::input(t, Type::new(sig::Int4Array), &Context::EMPTY).expect("an array"))
             .into(),
+        TypeId::RECORD => crate::catalog::record::samples(),
         TypeId::BPCHAR | TypeId::TEXT => ["", "a", "ab", "b", "ä"].map(|s| Value::Text(s.into())).into(),
         TypeId::BYTEA => [&b""[..], b"a", b"\xff"].map(|b| Value::Bytea(b.into())).into(),
         TypeId::DATE => [i32::MIN, -1, 0, 1, 2_145_031_948, i32::MAX].map(Value::Date).into(),

@@ -53,7 +53,7 @@ impl UserDef {
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
         let key = self.parts.last().map_or(0, |c| c.key + 1);
-        self.parts.push(Part { key, name: check.to_string(), text: Some(text) });
+        self.parts.push(Part { key, name: check.to_string(), text: Some(text), ty: None });
         Ok(self)
     }
 }

@@ -116,7 +116,7 @@ pub fn define(schema: u32, name: &str, labels: &[&str]) -> SqlResult<UserDef> {
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
         let key = (parts.len() as i64).checked_mul(END).ok_or_else(|| no_room("behind the others"))?;
-        parts.push(Part { key, name: label.to_string(), text: None });
+        parts.push(Part { key, name: label.to_string(), text: None, ty: None });
     }
     let (number, array, base, not_null, default) = (0, 0, None, false, None);
     Ok(UserDef { number, array, schema, name: name.to_string(), kind: CODE, base, not_null, default, parts })
@@ -154,7 +154,7 @@ pub fn with_label(def: &UserDef, label: &str, place: Place<'_>) -> SqlResult<Use
     };
     let key = key.ok_or_else(|| no_room("at this place"))?;
     let mut def = def.clone();
-    def.parts.insert(at, Part { key, name: label.to_string(), text: None });
+    def.parts.insert(at, Part { key, name: label.to_string(), text: None, ty: None });
     Ok(def)
 }
 

@@ -24,8 +24,9 @@ use std::sync::{LazyLock, OnceLock};
 macro_rules! kinds {
     ($($module:ident;)*) => {
         $(pub mod $module;)*
-        const KINDS: &[&Kind] = &[$(&$module::KIND),*];
+        const KINDS: &[&Kind] = &[$(&$module::KIND,)* &composite::ROW_KIND];
         /// The constants of these kinds' functions.
+        #[allow(unused_imports)] // some have none
         pub(crate) mod id {
             $(pub use super::$module::id::*;)*
         }
@@ -35,6 +36,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    composite;
     domain;
     enumeration;
 }
@@ -72,6 +74,7 @@ pub struct Part {
     pub key: i64,
     pub name: String,
     pub text: Option<String>,
+    pub ty: Option<Type>,
 }
 
 /// A kind of types.
@@ -122,6 +125,25 @@ pub fn kind_code(code: &str) -> Option<&'static str> {
     KINDS.iter().map(|k| k.code).find(|c| *c == code)
 }
 
+/// Types in the order of their numbers, but each behind those that it is made of.
+pub fn in_order(mut all: Vec<&UserDef>) -> Vec<&UserDef> {
+    fn put<'a>(user: &'a UserDef, all: &[&'a UserDef], out: &mut Vec<&'a UserDef>) {
+        if out.iter().any(|o| o.is_same_type(user)) {
+            return;
+        }
+        for inner in user.made_of().filter_map(|t| t.id.user()) {
+            if let Some(listed) = all.iter().find(|o| o.is_same_type(inner)) {
+                put(listed, all, out)
+            }
+        }
+        out.push(user)
+    }
+    all.sort_by_key(|u| u.number);
+    let mut out = Vec::with_capacity(all.len());
+    all.iter().for_each(|u| put(u, &all, &mut out));
+    out
+}
+
 impl UserDef {
     fn kind(&self) -> Option<&'static Kind> {
         KINDS.iter().find(|k| k.code == self.kind).copied()
@@ -135,6 +157,22 @@ impl UserDef {
     /// named there.
     pub fn create(&self, name: &str, base: &str) -> String {
         self.kind().map_or(String::new(), |k| (k.create)(self, name, base))
+    }
+
+    /// The types that it is made of.
+    pub fn made_of(&self) -> impl Iterator<Item = Type> {
+        self.base.into_iter().chain(self.parts.iter().filter_map(|p| p.ty))
+    }
+
+    /// Whether values of it have values of a type within them.
+    pub fn is_made_of(&self, number: u32) -> bool {
+        let mut inner = self.made_of().filter_map(|t| t.id.user());
+        inner.any(|u| u.number == number || u.is_made_of(number))
+    }
+
+    /// How many types lie in each other, this one the outermost.
+    pub fn depth(&self) -> usize {
+        1 + self.made_of().filter_map(|t| t.id.user()).map(UserDef::depth).max().unwrap_or(0)
     }
 
     /// Whether both are the same type of one database, perhaps before and after a change.
@@ -167,7 +205,8 @@ impl UserDef {
         let shown: &'static str = String::leak(name::quote(&self.name));
         let oid = |n: u32| if n == 0 { 0 } else { FIRST_OID.saturating_add(n) };
         let has_arrays = match kind.items {
-            Items::Alike(_) => true,
+            // Items of arrays are not looked at as fields are.
+            Items::Alike(_) => !self.has_domains(),
             Items::OfBase => self.base.is_some_and(|b| b.base().array().is_some()),
         };
         let oids = (oid(self.number), if has_arrays { oid(self.array) } else { 0 });
