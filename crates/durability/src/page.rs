@@ -8,8 +8,8 @@
 //! ```
 //! - **G1** All slots of a page have one size, its format; the format never changes while the segment lives.
 //! - **G2** Free row bytes are zero; a row in use has bit 0 of its first byte set (the live bit).
-//! - **G3** A value larger than a page takes a run: a `RunHead` page and the `RunTail` pages it names, all
-//!   one slot, whose row bytes go on through the tail pages without headers.
+//! - **G3** A value or a row larger than a page takes a run: a `RunHead` page and the `RunTail` pages it
+//!   names, all one slot, whose row bytes go on through the tail pages without headers.
 //! - **G4** The logical content of a page, which checksums cover, is its 4096 bytes with the page header and
 //!   the slot headers taken as zero.
 use ondol_base::oid::Oid;

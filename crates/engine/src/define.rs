@@ -8,13 +8,13 @@ use crate::database::find;
 use crate::definers::{Claim, Thing, claims};
 use crate::dictionary as d;
 use crate::fill::{From, fill};
+use crate::layout::MAX_COLUMNS;
 use crate::name::{Name, TEMPORARY};
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use crate::view::Slot;
 use ondol_base::barrier;
 use ondol_base::sim::mutated;
-use ondol_kernel::heap::LARGEST_ROW;
 use ondol_kernel::registry;
 use ondol_kernel::transaction::session_of;
 use ondol_kernel::wait::SessionId;
@@ -278,6 +278,7 @@ impl Connection {
                     ));
                 }
             }
+            few_columns(&columns)?;
             let mut columns = columns.clone();
             // As the dictionary will tell of it (dictionary/D5).
             columns.iter_mut().for_each(|c| c.packed = c.is_packed());
@@ -285,16 +286,6 @@ impl Connection {
             let (indexes, checks, foreign) = (vec![], checks.clone(), vec![]);
             let nature = nature.clone();
             let def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign, nature };
-            let size = Table::layout_of(&def).row_size;
-            if size > LARGEST_ROW {
-                return Err(SqlError::new(
-                    sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                    format!(
-                        "row size {size} of table \"{}\" exceeds the maximum of {LARGEST_ROW} bytes",
-                        name.name
-                    ),
-                ));
-            }
             let heaps = me.db.next_heaps(&def)?;
             me.made.push(heaps);
             let db = me.db.clone();
@@ -685,6 +676,14 @@ impl Connection {
             },
         )
     }
+}
+
+fn few_columns(columns: &[ColumnDef]) -> SqlResult<()> {
+    if columns.len() > MAX_COLUMNS {
+        let message = format!("tables can have at most {MAX_COLUMNS} columns");
+        return Err(SqlError::new("54011", message));
+    }
+    Ok(())
 }
 
 fn free_name(c: &Catalog, name: &Name) -> SqlResult<()> {

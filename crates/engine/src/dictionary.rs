@@ -36,6 +36,9 @@
 //!   has none.
 //! - **D14** The first composite type writes format 10. A field is a part of it, whose text is its type.
 //!   The types of tables' rows are not stored: where one is named, its number tells the table.
+//! - **D15** The first table whose rows take runs of pages (engine/layout/L6), and the first value in pieces
+//!   (kernel/string/L1), write format 12: who does not know them would find other bytes there. The latter is
+//!   written by the transaction that stores the value, and goes with it if it is undone.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     IndexOptions, KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
@@ -50,8 +53,9 @@ use crate::view::{ViewCheck, ViewDef};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_durability::Given;
+use ondol_kernel::heap::PIECE;
 use ondol_kernel::transaction::{Newest, Session};
-use ondol_kernel::{Kernel, LockMode, Wait};
+use ondol_kernel::{Kernel, LockMode, TableStore, Wait};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, composite, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
@@ -64,8 +68,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D14).
-const FORMAT: i32 = 11;
+/// The newest format of the dictionary (D4 to D15).
+const FORMAT: i32 = 12;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -88,6 +92,8 @@ const WITH_UNLOGGED: i32 = 11;
 const WITH_OPTIONS: i32 = 9;
 /// The format of one that has composite types (D14).
 const WITH_COMPOSITES: i32 = 10;
+/// The format of one that has long rows or values in pieces (D15).
+const WITH_LONG: i32 = 12;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -294,13 +300,42 @@ pub fn rows(session: &Session, table: &Table) -> Vec<(Oid, Vec<Value>)> {
 
 /// Adds a row.
 pub fn add(session: &mut Session, table: &Table, values: &[Value]) -> SqlResult<()> {
+    put(session, table, values).map_err(crate::error::kernel)
+}
+fn put(session: &mut Session, table: &Table, values: &[Value]) -> ondol_kernel::Result<()> {
     let mut scratch: Vec<Vec<u8>> = values.iter().map(|_| vec![]).collect();
     let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
     let mut bytes = vec![];
-    row::encode(&table.layout, &refs, &mut bytes, &mut |b| session.put_string(&table.store, b))
-        .map_err(crate::error::kernel)?;
-    session.insert(&table.store, &bytes).map_err(crate::error::kernel)?;
+    let mut put = |b: &[u8]| match b.len() {
+        // The dictionary's own are in one piece (D14).
+        bytes if bytes > PIECE => Err(ondol_kernel::Error::TooLarge { bytes, limit: PIECE }),
+        _ => session.put_string(&table.store, b),
+    };
+    row::encode(&table.layout, &refs, &mut bytes, &mut put)?;
+    session.insert(&table.store, &bytes)?;
     Ok(())
+}
+
+/// Stores a string of a row that is no row of the dictionary's.
+#[inline]
+pub fn put_string(
+    session: &mut Session,
+    d: &Dictionary,
+    table: &Arc<TableStore>,
+    bytes: &[u8],
+) -> ondol_kernel::Result<u64> {
+    if bytes.len() > PIECE && !table.rows.is_volatile() {
+        write_long(session, d)?
+    }
+    session.put_string(table, bytes)
+}
+/// D14
+#[cold]
+fn write_long(session: &mut Session, d: &Dictionary) -> ondol_kernel::Result<()> {
+    match format_of(session, d) < WITH_LONG {
+        true => put(session, &d.formats, &[Value::Int4(WITH_LONG)]),
+        false => Ok(()),
+    }
 }
 
 /// Removes the rows that have the number in that column, as they are now: a transaction whose snapshot is
@@ -934,6 +969,9 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
     }
     for i in &def.indexes {
         add_index(session, d, def.id, i)?
+    }
+    if Table::layout_of(def).is_long() {
+        raise_format(session, d, WITH_LONG)?
     }
     for c in &def.checks {
         raise_format(session, d, WITH_CHECKS)?;

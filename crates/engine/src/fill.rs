@@ -228,7 +228,7 @@ fn sample(
                     sample.push((key, oid))
                 }
             }
-            slots.skip(step)
+            slots.skip(space, step)
         }
     }
 }

@@ -18,6 +18,12 @@
 //!   10^s (10^0 where s is negative), or NaN's word (`types::numeric::packed`). The scale is the column's,
 //!   which every value was brought to. A column of a table made before there was this form keeps its strings
 //!   ([`crate::catalog::ColumnDef::packed`], dictionary/D5).
+//! - **L6** A row that is longer than a page's slot lies in a run of pages, as long strings do: whole, so
+//!   that versions, differences and snapshots are of it what they are of others. So that its offsets stay
+//!   small, its char(n) columns are strings, and so are opaque values of more than 16 bytes. All rows of a
+//!   table lie one way, which its columns say: where a new column makes the rows so long, they are laid out
+//!   anew.
+use ondol_kernel::heap::LARGEST_ROW;
 use ondol_types::ty::Class;
 use ondol_types::{Type, TypeId};
 
@@ -100,6 +106,8 @@ pub struct Layout {
 
 pub const LIVE: u8 = 1;
 pub const WIDE: u8 = 2;
+/// Columns that a table may have, as in PostgreSQL.
+pub const MAX_COLUMNS: usize = 1600;
 /// Longest string kept inline in its head.
 pub const INLINE: usize = 12;
 
@@ -108,9 +116,19 @@ impl Layout {
     pub fn new(columns: &[(Type, bool)]) -> Layout {
         Layout::of(columns.iter().map(|&(ty, not_null)| (ty, not_null, true)))
     }
-    /// The same, with what [`crate::catalog::ColumnDef::packed`] says of each.
+    /// The same, with what [`crate::catalog::ColumnDef::packed`] says of each. There are at most
+    /// [`MAX_COLUMNS`].
     pub(crate) fn of(columns: impl Iterator<Item = (Type, bool, bool)>) -> Layout {
         let columns: Vec<(Type, bool, bool)> = columns.collect();
+        let near = Layout::lay(&columns, false);
+        // L6
+        if near.is_long() { Layout::lay(&columns, true) } else { near }
+    }
+    /// Whether rows take runs of pages (L6).
+    pub fn is_long(&self) -> bool {
+        self.row_size > LARGEST_ROW
+    }
+    fn lay(columns: &[(Type, bool, bool)], long: bool) -> Layout {
         let mut bits = 2u16;
         let storage = |ty: Type, packed: bool| match ty.id.class() {
             Class::Bool => Storage::Bool,
@@ -127,11 +145,11 @@ impl Layout {
                 _ => Storage::Numeric,
             },
             Class::Opaque(form) => match form.width {
-                Some(width) => Storage::Fixed { ty: ty.id, width },
-                None => Storage::Opaque { ty: ty.id },
+                Some(width) if !long || width <= 16 => Storage::Fixed { ty: ty.id, width },
+                _ => Storage::Opaque { ty: ty.id },
             },
             Class::Text | Class::None => match ty.char_len() {
-                Some(n) if n <= 255 && ty.id == TypeId::BPCHAR => Storage::Char { width: n as u16 },
+                Some(n) if n <= 255 && ty.id == TypeId::BPCHAR && !long => Storage::Char { width: n as u16 },
                 _ => Storage::Text,
             },
         };
@@ -145,12 +163,13 @@ impl Layout {
                 ColumnLayout::new(storage(ty, packed), null_bit)
             })
             .collect();
-        let mut at = bits.div_ceil(8);
-        let mut place = |want: &dyn Fn(Storage) -> Option<u16>, at: &mut u16| {
+        // What is too long for the offsets is laid out again (L6).
+        let mut at = u32::from(bits.div_ceil(8));
+        let mut place = |want: &dyn Fn(Storage) -> Option<u16>, at: &mut u32| {
             for c in out.iter_mut() {
                 if let Some(w) = want(c.storage) {
-                    c.offset = *at;
-                    *at += w;
+                    c.offset = *at as u16;
+                    *at += u32::from(w);
                 }
             }
         };
@@ -177,8 +196,8 @@ impl Layout {
         let mut strings = vec![];
         for c in out.iter_mut() {
             if c.storage.is_string() {
-                c.offset = at;
-                strings.push(at);
+                c.offset = at as u16;
+                strings.push(at as u16);
                 at += 16;
             }
         }
@@ -186,7 +205,7 @@ impl Layout {
             columns: out,
             types: columns.iter().map(|c| c.0).collect(),
             row_size: (at as usize).next_multiple_of(16),
-            char_area,
+            char_area: char_area as u16,
             char_columns,
             strings,
         }

@@ -132,7 +132,7 @@ impl Connection {
         slots.start(&table.store.rows);
         while let Some(oid) = slots.next(&kernel.space) {
             if slot::last_commit(&kernel.space, oid) <= since {
-                slots.skip(0)
+                slots.skip(&kernel.space, 0)
             } else {
                 self.session.patience.look().map_err(crate::error::kernel)?;
                 self.catch_up_row(table, index, since, oid)?

@@ -49,7 +49,7 @@ pub fn is_volatile(id: HeapId) -> bool {
 
 /// Slot sizes of string heaps, in units of 16 bytes.
 const STRING_UNITS: [u8; 14] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63, 84, 126, 252];
-/// The longest row a slot can have, header excluded.
+/// The longest row that a page's slot can have, header excluded. A longer one takes a run.
 pub const LARGEST_ROW: usize = LARGEST_SLOT - SLOT_HEADER;
 /// The longest run: one segment.
 const RUN_PAGES: usize = PAGES_PER_SEGMENT;
@@ -58,6 +58,8 @@ const LOOKED_AT_SEGMENTS: usize = 16;
 const LOOKED_AT_PAGES: usize = 128;
 /// Row bytes of the longest run.
 pub const LARGEST_RUN: usize = RUN_PAGES * PAGE_SIZE - PAGE_HEADER - SLOT_HEADER;
+/// The longest string in one slot: a longer one is in pieces (string/L1).
+pub const PIECE: usize = LARGEST_RUN - 8;
 
 #[derive(Default)]
 struct Lists {
@@ -108,13 +110,15 @@ impl Heap {
     pub fn segment_count(&self) -> usize {
         self.segments.read().len()
     }
-    /// Cuts the pages in use into parts of at most `pages` pages, each of one segment, in storage order.
+    /// Cuts the pages in use into parts of about `pages` pages, each of one segment, in storage order. A run
+    /// belongs to the part that has its head.
     pub fn parts(&self, pages: usize) -> Vec<Part> {
         let mut parts = vec![];
         for &segment in self.segments.read().iter() {
             let used = self.space.used(segment);
-            let firsts = (0..used).step_by(pages);
-            parts.extend(firsts.map(|first| Part { segment, pages: first..used.min(first + pages) }))
+            let head = |from: usize| self.space.head_from(segment, from).min(used);
+            let part = |first: usize| Part { segment, pages: head(first)..head(first + pages) };
+            parts.extend((0..used).step_by(pages).map(part).filter(|p| !p.pages.is_empty()))
         }
         parts
     }
@@ -349,7 +353,7 @@ impl Heap {
     }
 
     /// About what [`Heap::taken`] counts, in a time that does not grow with the heap: evenly spread pages are
-    /// looked at, all of them where there are few. For heaps without runs, as those of rows are.
+    /// looked at, all of them where there are few.
     pub fn estimate_taken(&self) -> u64 {
         let segments = self.segments.read();
         let chosen = segments.len().min(LOOKED_AT_SEGMENTS);
@@ -357,8 +361,8 @@ impl Heap {
         for n in spread(chosen, segments.len()) {
             let used = self.space.used(segments[n]);
             let pages = used.min(LOOKED_AT_PAGES / chosen);
-            let taken = |page| self.taken_on(page, self.space.format(page));
-            let taken: u64 = spread(pages, used).map(|p| taken(segments[n].page(p))).sum();
+            let heads = spread(pages, used).map(|p| segments[n].page(p)).filter(|p| !self.space.is_tail(*p));
+            let taken: u64 = heads.map(|page| self.taken_on(page, self.space.format(page))).sum();
             sum += taken * used as u64 / pages.max(1) as u64;
         }
         sum * segments.len() as u64 / chosen.max(1) as u64
@@ -495,7 +499,7 @@ impl Slots {
         self.segments.extend_from_slice(&heap.segments.read());
         self.begin(0..usize::MAX)
     }
-    /// Only of a part of the heap. One that is not a whole segment is of a heap without runs.
+    /// Only of a part of the heap.
     pub fn start_part(&mut self, part: &Part) {
         self.segments.clear();
         self.segments.push(part.segment);
@@ -544,10 +548,14 @@ impl Slots {
             }
         }
     }
-    /// Leaves the rest of this page out, and `pages` more. For heaps without runs, as those of rows are.
-    pub fn skip(&mut self, pages: usize) {
+    /// Leaves the rest of this page out, and about `pages` more.
+    pub fn skip(&mut self, space: &Space, pages: usize) {
         self.current = None;
-        self.page += pages
+        self.page += pages;
+        if let Some(s) = self.segments.get(self.page / PAGES_PER_SEGMENT) {
+            let within = self.page % PAGES_PER_SEGMENT;
+            self.page += space.head_from(*s, within) - within
+        }
     }
     /// The page that the last slot came from.
     pub fn page(&self) -> Option<PageId> {

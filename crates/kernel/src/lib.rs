@@ -27,6 +27,7 @@ mod recover;
 pub mod registry;
 pub mod sharers;
 pub mod slot;
+pub mod string;
 pub mod table;
 pub mod transaction;
 pub mod version;

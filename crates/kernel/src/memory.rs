@@ -294,7 +294,15 @@ impl Space {
             tails[i / 64].fetch_or(1 << (i % 64), Ordering::Release);
         }
     }
-    fn is_tail(&self, page: PageId) -> bool {
+    /// The first page from this one of the segment on that is no run's tail: the next segment's if there is
+    /// none.
+    pub(crate) fn head_from(&self, segment: SegmentId, mut page: usize) -> usize {
+        while page < PAGES_PER_SEGMENT && self.is_tail(segment.page(page)) {
+            page += 1
+        }
+        page
+    }
+    pub(crate) fn is_tail(&self, page: PageId) -> bool {
         let i = page.index();
         self.run_tail_hint()
             && self.tails_of(page.segment())[i / 64].load(Ordering::Acquire) >> (i % 64) & 1 != 0

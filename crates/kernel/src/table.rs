@@ -1,7 +1,8 @@
 //! A table as the kernel has it: a heap of rows, a heap of strings, and indexes whose keys it can ask for.
-use crate::heap::{Heap, LARGEST_RUN};
+use crate::heap::{Heap, PIECE};
 use crate::memory::Space;
 use crate::slot::{self, View};
+use crate::string;
 use ondol_base::epoch::Guard;
 use ondol_index::IndexRef;
 use std::sync::Arc;
@@ -63,9 +64,18 @@ impl TableStore {
 pub struct Committed<'a>(pub &'a Space, pub &'a Guard<'a>);
 impl Strings for Committed<'_> {
     fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        if len > PIECE {
+            let read = &mut |slot, len, out: &mut Vec<u8>| {
+                let had = out.len();
+                self.string(slot, len, out);
+                out.len() == had + len
+            };
+            string::read_pieces(slot, len, out, read);
+            return;
+        }
         let Committed(space, pin) = *self;
         let padded = (8 + len).next_multiple_of(8);
-        let Some(oid) = space.locate(slot).filter(|_| padded <= LARGEST_RUN) else { return };
+        let Some(oid) = space.locate(slot) else { return };
         let mut buf = vec![0; padded];
         // A string is immutable: any version of its slot that is alive has the bytes.
         let found = slot::any_version(space, pin, oid, &mut buf, true, &mut |_, _| true)

@@ -17,11 +17,12 @@
 //!   will ever be shown it, and the session forgets it, as it does its own commits that were not durable.
 use crate::collect::Garbage;
 use crate::error::{Error, Result};
-use crate::heap::{Claims, Heap, LARGEST_RUN};
+use crate::heap::{Claims, Heap, LARGEST_RUN, PIECE};
 use crate::kernel::Kernel;
 use crate::memory::Budget;
 use crate::registry::{self, IDLE, SNAPSHOT};
 use crate::slot::{self, ID, Status, View};
+use crate::string;
 use crate::table::{IndexStore, TableStore};
 use crate::version::Version;
 use crate::wait::{Patience, SessionId};
@@ -791,13 +792,15 @@ impl crate::table::Strings for Newest<'_> {
 }
 
 fn read_string(s: &Session, view: &View, slot: u64, len: usize, out: &mut Vec<u8>) -> bool {
+    if len > PIECE {
+        let read = &mut |slot, len, out: &mut Vec<u8>| read_string(s, view, slot, len, out);
+        return string::read_pieces(slot, len, out, read);
+    }
     let pin = s.participant.pin();
     let space = &s.kernel.space;
     let start = out.len();
     let padded = (8 + len).next_multiple_of(8);
-    if padded > LARGEST_RUN {
-        return false;
-    }
+    debug_assert!(padded <= LARGEST_RUN);
     out.resize(start + padded, 0);
     // The bits are proved to be a slot's where more than its bytes is looked at.
     let found = slot::read_settled(space, slot, view.snapshot, &mut out[start..]).unwrap_or_else(|| {

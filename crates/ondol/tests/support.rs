@@ -710,15 +710,14 @@ const LIMITS: &str = "
 
 | what | at most | beyond |
 | --- | --- | --- |
-| a value that is stored: text, varchar, char, bytea | 2,097,064 bytes | 54000 |
-| a row of a table, each text, bytea and numeric counted by the 16 bytes that it has there, numeric(p, s) of up to 18 digits by 8 | 4,016 bytes | 54000 |
+| a value: text, varchar, char, bytea | 1,073,741,819 bytes | 54000 |
 | columns of a table | 1,600 | 54011 |
 | columns of a result | 1,664 | 54011 |
 | columns of an index | 32 | 54011 |
 | tables of a query | 128 | 54000 |
 | levels of a statement's nesting | 150 | 54001 |
 
-A row's size is known when its table is made, and a larger one is refused then: 970 columns of integer fit, and 247 of text. A value that is not stored is held to PostgreSQL's limit of 1 GB, and to the memory limit.
+A row has no size of its own that it may not exceed. One of up to 4,016 bytes stands in a page with others; text, bytea and numeric are counted by the 16 bytes that they have there, numeric(p, s) of up to 18 digits by 8. So up to 970 columns of integer do, and 247 of text. A longer row takes whole pages of 4 KiB. A value is held to the memory limit, too: it is there twice while it is stored, three times while it is read, and once more for each function over it.
 ";
 
 /// Held by `tests/sql/known.sql`.

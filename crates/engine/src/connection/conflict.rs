@@ -1,5 +1,6 @@
 //! INSERT ... ON CONFLICT: a row is inserted unless another has one of its keys (kernel/transaction/rival).
 use super::Connection;
+use crate::dictionary::put_string;
 use crate::error;
 use crate::row;
 use crate::table::Table;
@@ -141,13 +142,13 @@ impl Connection {
         proposed: &Proposed<'_>,
         since: Savepoint,
     ) -> ondol_kernel::Result<Option<Oid>> {
-        let session = &mut self.session;
+        let (session, dictionary) = (&mut self.session, &self.db.dictionary);
         if proposed.strings.0.is_empty() {
             return session.insert_if_free(&table.store, &proposed.bytes, since);
         }
         let mut bytes = std::mem::take(&mut self.changes);
         let done = row::encode(&table.layout, proposed.values, &mut bytes, &mut |b| {
-            session.put_string(&table.store, b)
+            put_string(session, dictionary, &table.store, b)
         })
         .and_then(|()| session.insert_if_free(&table.store, &bytes, since));
         self.changes = bytes;

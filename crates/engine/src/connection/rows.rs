@@ -1,5 +1,6 @@
 //! Rows through a connection, between a statement's start and its end: found, read, locked, changed.
 use super::{Connection, Part};
+use crate::dictionary::put_string;
 use crate::error;
 use crate::row::{self, RowBatch};
 use crate::table::{Table, TableIndex};
@@ -311,11 +312,11 @@ impl Connection {
     pub(crate) fn insert_unnoted(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
         self.check_not_null(table, values)?;
         let mut bytes = std::mem::take(&mut self.row);
-        let session = &mut self.session;
-        let done =
-            row::encode(&table.layout, values, &mut bytes, &mut |b| session.put_string(&table.store, b))
-                .and_then(|()| session.insert(&table.store, &bytes))
-                .map_err(|e| self.change_error(table, e, &bytes));
+        let (session, dictionary) = (&mut self.session, &self.db.dictionary);
+        let put = &mut |b: &[u8]| put_string(session, dictionary, &table.store, b);
+        let done = row::encode(&table.layout, values, &mut bytes, put)
+            .and_then(|()| self.session.insert(&table.store, &bytes))
+            .map_err(|e| self.change_error(table, e, &bytes));
         self.row = bytes;
         done
     }
@@ -328,9 +329,9 @@ impl Connection {
         while done < rows.len() {
             let end = (done + GROUP).min(rows.len());
             if rows.has_strings() {
-                let session = &mut self.session;
+                let (session, dictionary) = (&mut self.session, &self.db.dictionary);
                 for n in done..end {
-                    rows.place_strings(n, &mut |b| session.put_string(&table.store, b))
+                    rows.place_strings(n, &mut |b| put_string(session, dictionary, &table.store, b))
                         .map_err(|e| (n, error::kernel(e)))?
                 }
             }
@@ -395,7 +396,7 @@ impl Connection {
         let mut put = vec![];
         {
             // New strings are stored first, old ones dropped last: a reader of the old version finds its own.
-            let session = std::cell::RefCell::new(&mut self.session);
+            let (session, dictionary) = (std::cell::RefCell::new(&mut self.session), &self.db.dictionary);
             let strings = Through(&session);
             row::change(
                 &table.layout,
@@ -404,7 +405,7 @@ impl Connection {
                 new,
                 &strings,
                 &mut |b| {
-                    let slot = session.borrow_mut().put_string(&table.store, b)?;
+                    let slot = put_string(&mut session.borrow_mut(), dictionary, &table.store, b)?;
                     put.push(slot);
                     Ok(slot)
                 },

@@ -3,12 +3,11 @@
 //! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done;
 //! where they do not, they are copied to heaps of the new layout ([`crate::rebuild`]).
 use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
-use super::{claims, d, find, free_name, there_is_schema};
+use super::{claims, d, few_columns, find, free_name, there_is_schema};
 use crate::catalog::{Returns, TableDef};
 use crate::comment::followed;
 use crate::rebuild::Origin;
 use ondol_base::sim::mutated;
-use ondol_kernel::heap::LARGEST_ROW;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::sync::Arc;
 
@@ -84,15 +83,8 @@ impl Connection {
                     f.id = me.db.next_object_in(def.schema)?
                 }
                 def.foreign.sort_by_key(|f| f.id);
+                few_columns(&def.columns)?;
                 let layout = Table::layout_of(&def);
-                if layout.row_size > LARGEST_ROW {
-                    let size = layout.row_size;
-                    let message = format!(
-                        "row size {size} of table \"{}\" exceeds the maximum of {LARGEST_ROW} bytes",
-                        name.name
-                    );
-                    return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
-                }
                 // Views of other sessions name columns by their places, and have their types.
                 let stays_so = |(n, c): (usize, &crate::catalog::ColumnDef)| {
                     matches!(origins.get(n), Some(Origin::Column(o)) if *o == n)

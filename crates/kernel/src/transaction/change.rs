@@ -2,10 +2,11 @@
 use super::lock::push;
 use super::{Did, Locked, Newest, Session, Wait, Write, read_string};
 use crate::error::{Error, Result};
-use crate::heap::{Heap, LARGEST_ROW, LARGEST_RUN};
+use crate::heap::{Heap, LARGEST_ROW, PIECE};
 use crate::kernel::Kernel;
 use crate::slot::{self, FRESH, ID, LIVE, OWNED, Status, View, row};
-use crate::table::{IndexStore, TableStore};
+use crate::string::{LONGEST, pieces};
+use crate::table::{IndexStore, Strings, TableStore};
 use crate::version::{MARK, POINTER, SMALL, UNCHANGED, Version, difference, node, set_head};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
@@ -35,9 +36,6 @@ impl Session {
     /// unique indexes checked.
     pub fn insert(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
         debug_assert!(bytes.len().is_multiple_of(16) && bytes[0] & LIVE != 0);
-        if bytes.len() > LARGEST_ROW {
-            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
-        }
         let oid = self.place(table, bytes)?;
         for index in table.entered() {
             self.buffer.clear();
@@ -54,9 +52,21 @@ impl Session {
     /// A slot with the row, which no index knows of yet.
     #[inline(always)]
     pub(super) fn place(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        if bytes.len() > LARGEST_ROW {
+            return self.place_run(table, bytes);
+        }
         self.room()?;
         let units = ((bytes.len() + 16) / 16) as u8;
         let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
+        self.enter_fresh(table, oid, bytes, false);
+        Ok(oid)
+    }
+
+    /// The same for a row that is longer than a page's slot.
+    #[cold]
+    fn place_run(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        self.room()?;
+        let oid = table.rows.allocate_run(&self.kernel.log, bytes.len())?;
         self.enter_fresh(table, oid, bytes, false);
         Ok(oid)
     }
@@ -513,13 +523,30 @@ impl Session {
         Ok(true)
     }
 
-    /// Stores a string in the table's string heap; gives the bits by which a row names it. Its row bytes:
-    /// live byte, 3 zero bytes, u32 length, the bytes.
+    /// Stores a string in the table's string heap; gives the bits by which a row names it.
+    #[inline]
     pub fn put_string(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<u64> {
-        let len = 8 + bytes.len();
-        if len > LARGEST_RUN {
-            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_RUN - 8 });
+        if bytes.len() > PIECE {
+            return self.put_pieces(table, bytes);
         }
+        self.put_piece(table, bytes)
+    }
+    /// string/L1
+    #[cold]
+    fn put_pieces(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<u64> {
+        if bytes.len() > LONGEST {
+            return Err(Error::TooLarge { bytes: bytes.len(), limit: LONGEST });
+        }
+        let mut list = Vec::with_capacity(8 * bytes.len().div_ceil(PIECE));
+        for piece in bytes.chunks(PIECE) {
+            list.extend_from_slice(&self.put_piece(table, piece)?.to_le_bytes());
+            self.patience.look()?
+        }
+        self.put_piece(table, &list)
+    }
+    /// Its row bytes: live byte, 3 zero bytes, u32 length, the bytes.
+    fn put_piece(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<u64> {
+        let len = 8 + bytes.len();
         self.room()?;
         let oid = match Heap::units_for_string(len) {
             Some(units) => table.strings.allocate(&mut self.claims, &self.kernel.log, units)?,
@@ -534,7 +561,24 @@ impl Session {
         Ok(oid.bits())
     }
     /// The string is named by no version of ours any more. Bits that name none do nothing.
+    #[inline]
     pub fn drop_string(&mut self, table: &Arc<TableStore>, slot: u64, len: usize) -> Result<()> {
+        if len > PIECE {
+            return self.drop_pieces(table, slot, len);
+        }
+        self.drop_piece(table, slot, len)
+    }
+    /// string/L1
+    #[cold]
+    fn drop_pieces(&mut self, table: &Arc<TableStore>, slot: u64, len: usize) -> Result<()> {
+        let mut list = vec![];
+        Strings::string(&Newest(self), slot, 8 * len.div_ceil(PIECE), &mut list);
+        for (slot, len) in pieces(&list, len) {
+            self.drop_piece(table, slot, len)?
+        }
+        self.drop_piece(table, slot, list.len())
+    }
+    fn drop_piece(&mut self, table: &Arc<TableStore>, slot: u64, len: usize) -> Result<()> {
         let Some(oid) = table.strings.slot_at(slot) else { return Ok(()) };
         let len = (8 + len).next_multiple_of(8).min(Heap::row_bytes(&self.kernel.space, oid));
         if self.lock_own(table, oid, false, Wait::Block, true)? != Locked::Same {

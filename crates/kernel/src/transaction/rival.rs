@@ -23,7 +23,6 @@
 //!   error, whatever the version was made of.
 use super::{Isolation, LockMode, Locked, Newest, Savepoint, Session, Wait};
 use crate::error::{Error, Result};
-use crate::heap::LARGEST_ROW;
 use crate::slot::{self, FRESH, ID, LIVE, OWNED};
 use crate::table::{IndexStore, TableStore};
 use crate::transaction::change::Has;
@@ -152,9 +151,6 @@ impl Session {
         since: Savepoint,
     ) -> Result<Option<Oid>> {
         debug_assert!(bytes.len().is_multiple_of(16) && bytes[0] & LIVE != 0);
-        if bytes.len() > LARGEST_ROW {
-            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
-        }
         let oid = self.place(table, bytes)?;
         for index in table.entered() {
             let mut key = std::mem::take(&mut self.buffer);
