@@ -307,7 +307,7 @@ fn put(session: &mut Session, table: &Table, values: &[Value]) -> ondol_kernel::
     let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
     let mut bytes = vec![];
     let mut put = |b: &[u8]| match b.len() {
-        // The dictionary's own are in one piece (D14).
+        // The dictionary's own are in one piece (D15).
         bytes if bytes > PIECE => Err(ondol_kernel::Error::TooLarge { bytes, limit: PIECE }),
         _ => session.put_string(&table.store, b),
     };

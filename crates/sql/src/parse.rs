@@ -230,6 +230,10 @@ fn located(sql: &str, message: String, limits: Limits<'_>) -> SqlError {
         "stack depth limit exceeded" | "parse tree is nested too deeply to serialize to protobuf" => "54001",
         "memory exhausted at or near \"\"" => sqlstate::OUT_OF_MEMORY,
         "LIMIT #,# syntax is not supported" => sqlstate::SYNTAX_ERROR,
+        "a column list with SET NULL is only supported for ON DELETE actions"
+        | "a column list with SET DEFAULT is only supported for ON DELETE actions"
+        | "constraints cannot be altered to be NOT VALID" => sqlstate::FEATURE_NOT_SUPPORTED,
+        m if m.starts_with("column number must be in range") => sqlstate::INVALID_PARAMETER_VALUE,
         m if m.starts_with("invalid byte sequence for encoding") => "22021",
         m if m.contains("not supported")
             || m.contains("not implemented")

@@ -9,7 +9,7 @@ use super::domain::{declared, default_text};
 use super::index::{self, Hiding, sweep};
 use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
-use super::{Binder, check, coerce};
+use super::{Binder, accepted, check, coerce};
 use crate::bound::{
     AlterTable, AlteredColumn, ExprKind, GoneKey, NewForeign, NewIndex, NewKey, NewSequence, SequenceChanges,
     SequenceOf, Statement,
@@ -24,7 +24,7 @@ use ondol_engine::{ColumnDef, Generated, IndexKind, Name, Path, Relation, TableD
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, TypeId, Value, known, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, known, sqlstate};
 
 /// A table's definition while actions are done to it.
 struct Altered<'a> {
@@ -115,6 +115,12 @@ fn said_always(items: &[tree::Node]) -> SqlResult<Option<bool>> {
     Ok(said)
 }
 
+/// Whether a type's values may be long, so that PostgreSQL may keep them elsewhere than in their row.
+fn is_long(ty: Type) -> bool {
+    let id = ty.base().id;
+    id.is_string() || id.is_array() || [TypeId::BYTEA, TypeId::NUMERIC, TypeId::JSON].contains(&id)
+}
+
 fn no_constraint(def: &TableDef, name: &str) -> String {
     format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name)
 }
@@ -134,6 +140,13 @@ impl<'a> Binder<'a> {
         }
         if s.objtype() == ObjectType::ObjectType {
             return self.alter_composite(s);
+        }
+        let is_parameters = |n: &tree::Node| {
+            matches!(kind(n), Ok(Kind::AlterTableCmd(c)) if matches!(c.subtype(),
+                AlterTableType::AtSetRelOptions | AlterTableType::AtResetRelOptions))
+        };
+        if s.objtype() == ObjectType::ObjectIndex && s.cmds.iter().all(is_parameters) {
+            return self.alter_index(s);
         }
         let of_material = s.objtype() == ObjectType::ObjectMatview;
         if let Some(done) = self.log_sequence(s)? {
@@ -169,6 +182,11 @@ impl<'a> Binder<'a> {
                     | AlterTableType::AtChangeOwner
                     | AlterTableType::AtSetLogged
                     | AlterTableType::AtSetUnLogged
+                    | AlterTableType::AtSetRelOptions
+                    | AlterTableType::AtResetRelOptions
+                    | AlterTableType::AtSetStorage
+                    | AlterTableType::AtSetCompression
+                    | AlterTableType::AtSetStatistics
             )
         };
         if let Some(c) = actions.iter().find(|c| !known(c)) {
@@ -190,6 +208,19 @@ impl<'a> Binder<'a> {
             return self.alter_view(s);
         }
         let is_material = matches!(found, Some((_, Relation::Table(t))) if t.def.is_material());
+        let is_index = matches!(found, Some((_, Relation::Index { .. })));
+        if (is_material || is_index) && s.cmds.iter().all(is_parameters) {
+            let (known, what): (fn(&str) -> Option<accepted::Parameter>, _) = match is_index {
+                true => (accepted::is_index_storage, accepted::INDEX_STORAGE),
+                false => (accepted::is_table_storage, accepted::TABLE_STORAGE),
+            };
+            for c in actions {
+                self.storage_parameters(c, known, what)?
+            }
+            self.notices.retain(|n| n.1 != what.notice);
+            let tag = if of_material { "ALTER MATERIALIZED VIEW" } else { "ALTER TABLE" };
+            return Ok(Statement::Nothing { tag, notice: what.notice.to_string() });
+        }
         if is_view || is_material || matches!(found, Some((_, Relation::Index { .. }))) {
             let action = actions.first().map_or(String::new(), |c| action_name(c));
             let name = &relation.relname;
@@ -340,9 +371,113 @@ impl<'a> Binder<'a> {
         (missing_ok && !is_there).then_some(Statement::Nothing { tag, notice })
     }
 
+    /// Parameters that are set, or go back to what they were.
+    fn storage_parameters(
+        &mut self,
+        c: &'a AlterTableCmd,
+        known: fn(&str) -> Option<accepted::Parameter>,
+        what: accepted::Accepted,
+    ) -> SqlResult<()> {
+        let Kind::List(list) = kind(need(&c.def)?)? else { return Err(unexpected("SET (...)")) };
+        if c.subtype() == AlterTableType::AtSetRelOptions {
+            return self.storage(&list.items, known, what);
+        }
+        for o in super::tree::options(&list.items)? {
+            if o.arg.is_some() {
+                let message = "RESET must not include values for parameters".into();
+                return Err(wrong(sqlstate::SYNTAX_ERROR, message));
+            }
+        }
+        self.notice(what);
+        Ok(())
+    }
+
+    fn alter_index(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
+        let relation = self.relation_name(&s.relation)?;
+        if let Some(skipped) = self.skipped(relation, s.missing_ok, "ALTER INDEX") {
+            return Ok(skipped);
+        }
+        let name = &relation.relname;
+        match self.relation_of(relation) {
+            Some((_, Relation::Index { .. })) => {}
+            Some(_) => {
+                let message = format!("\"{name}\" is not an index");
+                return Err(wrong(sqlstate::WRONG_OBJECT_TYPE, message));
+            }
+            None => {
+                let message = format!("relation \"{name}\" does not exist");
+                return Err(wrong(sqlstate::UNDEFINED_TABLE, message));
+            }
+        }
+        for node in &s.cmds {
+            let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected("ALTER INDEX")) };
+            self.storage_parameters(c, accepted::is_index_storage, accepted::INDEX_STORAGE)?
+        }
+        self.notices.retain(|n| n.1 != accepted::INDEX_STORAGE.notice);
+        Ok(Statement::Nothing { tag: "ALTER INDEX", notice: accepted::INDEX_STORAGE.notice.to_string() })
+    }
+
+    /// How values of a column are to be compressed.
+    pub(super) fn compression(&mut self, method: &str, ty: Type) -> SqlResult<()> {
+        if !is_long(ty) {
+            let message = format!("column data type {} does not support compression", super::name_of(ty.id));
+            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
+        if !["pglz", "lz4", "default"].contains(&method) {
+            let message = format!("invalid compression method \"{method}\"");
+            return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        self.notice(accepted::COLUMN_STORAGE);
+        Ok(())
+    }
+
     fn alter(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
         let def = &mut altered.def;
         match c.subtype() {
+            AlterTableType::AtSetRelOptions | AlterTableType::AtResetRelOptions => {
+                self.storage_parameters(c, accepted::is_table_storage, accepted::TABLE_STORAGE)?
+            }
+            AlterTableType::AtSetCompression => {
+                let n = column_of(def, &c.name)?;
+                let method = super::tree::string(need(&c.def)?)?;
+                let ty = def.columns[n].ty;
+                self.compression(method, ty)?
+            }
+            AlterTableType::AtSetStorage => {
+                let n = column_of(def, &c.name)?;
+                let storage = super::tree::string(need(&c.def)?)?;
+                let lower = storage.to_ascii_lowercase();
+                if !["plain", "external", "extended", "main"].contains(&&*lower) {
+                    let message = format!("invalid storage type \"{storage}\"");
+                    return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+                }
+                let ty = def.columns[n].ty;
+                if lower != "plain" && !is_long(ty) {
+                    let name = super::name_of(ty.id);
+                    let message = format!("column data type {name} can only have storage PLAIN");
+                    return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                }
+                self.notice(accepted::COLUMN_STORAGE)
+            }
+            AlterTableType::AtSetStatistics => {
+                if c.name.is_empty() {
+                    let message = "cannot refer to non-index column by number".into();
+                    return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                }
+                column_of(def, &c.name)?;
+                let target = match c.def.as_deref().map(kind).transpose()? {
+                    Some(Kind::Integer(n)) => n.ival,
+                    _ => -1,
+                };
+                if target < -1 {
+                    let message = format!("statistics target {target} is too low");
+                    return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+                }
+                if target > 10_000 {
+                    self.notices.push(("01000", "lowering statistics target to 10000".into()))
+                }
+                self.notice(accepted::STATISTICS)
+            }
             AlterTableType::AtColumnDefault => {
                 let n = column_of(def, &c.name)?;
                 if def.columns[n].identity().is_some() {

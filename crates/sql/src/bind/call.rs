@@ -243,8 +243,8 @@ impl<'a> Binder<'a> {
         };
         let mut order = self.order_keys(&c.agg_order)?;
         for k in order.iter_mut().filter(|_| c.agg_distinct) {
-            // The argument is the key, also where the aggregate takes it as another type of strings; not where
-            // a cast is written in one of both.
+            // The argument is the key, also where the aggregate takes it as another type of strings; not
+            // where a cast is written in one of both.
             let is_written = |a: &Expr| group::same(a, &k.expr);
             let is_it = |(n, a): &(usize, &Expr)| is_written(a) || written.get(*n).is_some_and(is_written);
             let Some((_, arg)) = cast.iter().enumerate().find(is_it) else {

@@ -7,11 +7,16 @@ use crate::bound::{
     Copy, CopyEnd, CopyFormat, CopyOptions, From, Query, Rel, RelEntry, Statement, TableRef, Target,
     Unrepresentable,
 };
-use crate::parse::tree::{CopyStmt, DefElem, node::Node as Kind};
+use crate::parse::tree::{self, CopyStmt, DefElem, node::Node as Kind};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
 fn bad(option: &DefElem, message: impl Into<String>) -> SqlError {
     at(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message), option.location)
+}
+
+/// Whether a query, or the first of several, makes a table.
+fn has_into(q: &tree::SelectStmt) -> bool {
+    q.into_clause.is_some() || q.larg.as_deref().is_some_and(has_into)
 }
 
 impl<'a> Binder<'a> {
@@ -21,6 +26,12 @@ impl<'a> Binder<'a> {
         let format = self.copy_format(s)?;
         let end = if s.filename.is_empty() { CopyEnd::Client } else { CopyEnd::File(s.filename.clone()) };
         if let Some(query) = s.query.as_deref() {
+            if let Kind::SelectStmt(q) = kind(query)?
+                && has_into(q)
+            {
+                let message = "COPY (SELECT INTO) is not supported";
+                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
             let Kind::SelectStmt(q) = kind(query)? else {
                 return Err(SqlError::unsupported("COPY of a statement that changes rows"));
             };

@@ -6,7 +6,10 @@
 use super::accepted::{self, is_index_storage, is_table_storage};
 use super::index::{self, Hiding, Part};
 use super::names::{no_schema, parts};
-use super::tree::{at, kind, need, options, refuse, refuse_at, string, strings, unexpected, variant};
+use super::tree::{
+    at, kind, need, option_bool, option_text, options, refuse, refuse_at, string, strings, unexpected,
+    variant,
+};
 use super::types::{any_type, user_type};
 use super::{Binder, system};
 use crate::bound::{Dropped, ExprKind, NewForeign, NewIndex, NewSequence, SequenceOf, Statement};
@@ -320,19 +323,35 @@ impl<'a> Binder<'a> {
     pub(super) fn storage(
         &mut self,
         nodes: &'a [Node],
-        known: fn(&str) -> bool,
+        known: fn(&str) -> Option<accepted::Parameter>,
         what: accepted::Accepted,
     ) -> SqlResult<()> {
-        for o in options(nodes)? {
+        let list = options(nodes)?;
+        for (n, o) in list.iter().enumerate() {
             refuse_at(
                 !o.defnamespace.is_empty() && o.defnamespace != "toast",
                 "a parameter's namespace",
                 o.location,
             )?;
-            if !known(&o.defname) {
-                let message = format!("unrecognized parameter \"{}\"", o.defname);
-                return Err(at(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message), o.location));
+            let wrong = |message: String| SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message);
+            let own = |o: &&tree::DefElem| (o.defnamespace.clone(), o.defname.clone());
+            if list[..n].iter().any(|before| own(before) == own(o)) {
+                return Err(wrong(format!("parameter \"{}\" specified more than once", o.defname)));
             }
+            let Some(parameter) = known(&o.defname) else {
+                if o.defname == "oids" && o.defnamespace.is_empty() && known("parallel_workers").is_some() {
+                    if !option_bool(o)? {
+                        continue;
+                    }
+                    return Err(SqlError::new(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "tables declared WITH OIDS are not supported",
+                    ));
+                }
+                let error = wrong(format!("unrecognized parameter \"{}\"", o.defname));
+                return Err(at(error, o.location));
+            };
+            parameter.check(&o.defname, option_text(o)?.as_deref())?;
             self.notice(what);
         }
         Ok(())
@@ -385,7 +404,6 @@ impl<'a> Binder<'a> {
         foreign: &mut Vec<NewForeign>,
     ) -> SqlResult<ColumnDef> {
         let (table, here) = (&of.name, c.location);
-        refuse_at(!c.compression.is_empty(), "COMPRESSION", here)?;
         refuse_at(!c.storage_name.is_empty() || !c.storage.is_empty(), "STORAGE", here)?;
         refuse_at(!c.fdwoptions.is_empty(), "OPTIONS of a column", here)?;
         refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
@@ -403,6 +421,9 @@ impl<'a> Binder<'a> {
             return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
         }
         super::types::check_stored(ty.id).map_err(|e| at(e, here))?;
+        if !c.compression.is_empty() {
+            self.compression(&c.compression, ty)?
+        }
         if let Some(collate) = &c.coll_clause {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, collate.location)?;
@@ -748,6 +769,16 @@ impl<'a> Binder<'a> {
             }
             ObjectType::ObjectIndex => {
                 if s.concurrent {
+                    let refused = |what: &str| {
+                        let message = format!("DROP INDEX CONCURRENTLY does not support {what}");
+                        Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message))
+                    };
+                    if s.objects.len() > 1 {
+                        return refused("dropping multiple objects");
+                    }
+                    if s.behavior() == DropBehavior::DropCascade {
+                        return refused("CASCADE");
+                    }
                     self.notice(accepted::CONCURRENTLY);
                 }
                 let names = self.dropped(s, "index")?;

@@ -520,8 +520,8 @@ impl<'a> Binder<'a> {
 }
 
 impl Level {
-    /// The column `tableoid` of a table or a relation of the catalogue: its number, but NULL where its row is.
-    /// `None` also where it cannot be told whether the row is there.
+    /// The column `tableoid` of a table or a relation of the catalogue: its number, but NULL where its row
+    /// is. `None` also where it cannot be told whether the row is there.
     fn table_number(&self, item: &Item, name: &str) -> Option<Expr> {
         let ItemColumns::Rel(rel) = item.columns else { return None };
         let (number, never_null) = match &self.rels.get(usize::from(rel))?.rel {

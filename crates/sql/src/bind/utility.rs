@@ -87,9 +87,16 @@ impl<'a> Binder<'a> {
             Kind::LockStmt(s) => self.lock_tables(s),
             Kind::ReindexStmt(s) => self.reindex(s),
             Kind::VacuumStmt(s) => {
+                check_vacuum(s)?;
                 for r in &s.rels {
                     let Kind::VacuumRelation(r) = kind(r)? else { return Err(unexpected("VACUUM")) };
                     let v = self.relation_name(&r.relation)?;
+                    if crate::catalog::relation(&v.schemaname, &v.relname).is_some_and(|r| !r.is_view)
+                        && self.relation_of(v).is_none()
+                    {
+                        // Rows that are made when they are read.
+                        continue;
+                    }
                     let table = self.table(v)?;
                     for c in &r.va_cols {
                         super::dml::target_column(&table, super::tree::string(c)?, -1)?;
@@ -311,6 +318,49 @@ fn skip_parentheses(tokens: &mut impl Iterator<Item = Token>) {
             return;
         }
     }
+}
+
+/// Whether the options of VACUUM or ANALYZE go together.
+fn check_vacuum(s: &tree::VacuumStmt) -> SqlResult<()> {
+    let command = if s.is_vacuumcmd { "VACUUM" } else { "ANALYZE" };
+    let (mut is_full, mut analyzes, mut workers) = (false, !s.is_vacuumcmd, 0);
+    let (mut skips_pages, mut processes_toast) = (false, true);
+    for o in options(&s.options)? {
+        let wrong = |message: String| at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location);
+        match (o.defname.as_str(), s.is_vacuumcmd) {
+            ("verbose" | "skip_locked", _) | ("freeze" | "truncate", true) => drop(option_bool(o)?),
+            ("analyze", true) => analyzes = option_bool(o)?,
+            ("full", true) => is_full = option_bool(o)?,
+            ("disable_page_skipping", true) => skips_pages = option_bool(o)?,
+            ("process_toast", true) => processes_toast = option_bool(o)?,
+            ("index_cleanup", true) => {
+                let word = option_text(o)?.unwrap_or_default();
+                if word != "auto" {
+                    option_bool(o)?;
+                }
+            }
+            ("parallel", true) => {
+                let Some(n) = option_text(o)? else {
+                    return Err(wrong("parallel option requires a value between 0 and 1024".into()));
+                };
+                workers = n.parse::<i64>().unwrap_or(-1);
+                if !(0..=1024).contains(&workers) {
+                    return Err(wrong("parallel workers for vacuum must be between 0 and 1024".into()));
+                }
+            }
+            (other, _) => return Err(wrong(format!("unrecognized {command} option \"{other}\""))),
+        }
+    }
+    let columns =
+        s.rels.iter().any(|r| matches!(kind(r), Ok(Kind::VacuumRelation(r)) if !r.va_cols.is_empty()));
+    let refused = match () {
+        () if is_full && workers > 0 => "VACUUM FULL cannot be performed in parallel",
+        () if columns && !analyzes => "ANALYZE option must be specified when a column list is provided",
+        () if is_full && skips_pages => "VACUUM option DISABLE_PAGE_SKIPPING cannot be used with FULL",
+        () if is_full && !processes_toast => "PROCESS_TOAST required with VACUUM FULL",
+        () => return Ok(()),
+    };
+    Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, refused))
 }
 
 fn nothing(tag: &'static str, what: accepted::Accepted) -> Statement {

@@ -1,7 +1,7 @@
 //! `to_timestamp` and `to_date` with a format.
 //!
-//! - **R1** A pattern takes as many digits as it has letters, or as many as there are where what follows is no
-//!   digit, where FM stands before it or TH behind it.
+//! - **R1** A pattern takes as many digits as it has letters, or as many as there are where what follows is
+//!   no digit, where FM stands before it or TH behind it.
 //! - **R2** Blanks before and behind fields are skipped. A separator or blank of the format takes one of the
 //!   text, or nothing if there is none; other text takes as many characters, less those skipped before. After
 //!   FX nothing is skipped: each character of the format takes one.
@@ -32,7 +32,7 @@ struct Told {
     seconds: i32,
     millis: i32,
     micros: i32,
-    /// Of FF1 to FF6: what the moment is rounded to.
+    /// Of a fraction with so many digits: what the moment is rounded to.
     precision: Option<i32>,
     /// Of the week, Sunday being 1.
     weekday: i32,
@@ -95,7 +95,7 @@ fn near_2020(year: i32) -> i32 {
     }
 }
 
-struct Reader<'a> {
+struct MomentReader<'a> {
     rest: &'a str,
     /// The character before the rest.
     before: Option<char>,
@@ -105,7 +105,7 @@ struct Reader<'a> {
     told: Told,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> MomentReader<'a> {
     fn skip(&mut self) {
         let mut chars = self.rest.chars();
         if let Some(c) = chars.next() {
@@ -181,10 +181,10 @@ impl<'a> Reader<'a> {
 
     /// The place of one of these words, which the text goes on with.
     fn one_of(&mut self, word: &str, among: &[&str]) -> SqlResult<i32> {
-        let is_it = |w: &&str| {
+        let is_it = |w: &str| {
             self.rest.get(..w.len()).is_some_and(|own| own.eq_ignore_ascii_case(w)) && !w.is_empty()
         };
-        match among.iter().position(|w| is_it(&w)) {
+        match among.iter().position(|w| is_it(w)) {
             Some(n) => {
                 for _ in among[n].chars() {
                     self.skip()
@@ -465,7 +465,7 @@ struct Moment {
 }
 
 fn moment(text: &str, format: &str) -> SqlResult<Moment> {
-    let mut r = Reader { rest: text, before: None, skipped: 0, is_fixed: false, told: Told::default() };
+    let mut r = MomentReader { rest: text, before: None, skipped: 0, is_fixed: false, told: Told::default() };
     r.read(format)?;
     let mut t = r.told;
     let out_of_range = || {

@@ -11,8 +11,8 @@
 //! - **M3** FM takes blanks, and zeros behind the point that no 0 asks for.
 //! - **M4** What a pattern reads need not be there; text in a format skips as many characters.
 //!
-//! Source: PostgreSQL 15's documentation, 9.8, and its answers. As in the C locale, D is a point, G a comma and
-//! L a blank.
+//! Source: PostgreSQL 15's documentation, 9.8, and its answers. As in the C locale, D is a point, G a comma
+//! and L a blank.
 
 use super::Call;
 use crate::limits::Limits;
@@ -475,7 +475,9 @@ fn to_char(number: &impl Number, format: &str) -> SqlResult<Value> {
     if w.is_roman {
         let text = roman(number.whole()?);
         let bare = Wanted { is_roman: true, is_bare: w.is_bare, ..Wanted::default() };
-        return Writer::new(bare, Digits { text, is_negative: false }, 0).write(&pieces).map(Value::Text);
+        return NumberWriter::new(bare, Digits { text, is_negative: false }, 0)
+            .write(&pieces)
+            .map(Value::Text);
     }
     let mut d = number.digits(&mut w)?;
     let before = d.text.find('.').unwrap_or(d.text.len()) as i32;
@@ -483,11 +485,11 @@ fn to_char(number: &impl Number, format: &str) -> SqlResult<Value> {
         d.text = format!("{}.{}", "#".repeat(w.pre as usize), "#".repeat(w.post as usize));
     }
     let missing = (w.pre - before).max(0);
-    Writer::new(w, d, missing).write(&pieces).map(Value::Text)
+    NumberWriter::new(w, d, missing).write(&pieces).map(Value::Text)
 }
 
 /// Writes a number by its format.
-struct Writer {
+struct NumberWriter {
     w: Wanted,
     digits: Vec<u8>,
     is_negative: bool,
@@ -509,8 +511,8 @@ struct Writer {
     end: Option<usize>,
 }
 
-impl Writer {
-    fn new(mut w: Wanted, digits: Digits, missing: i32) -> Writer {
+impl NumberWriter {
+    fn new(mut w: Wanted, digits: Digits, missing: i32) -> NumberWriter {
         if w.zero_start > 0 {
             w.zero_start -= 1
         }
@@ -540,7 +542,7 @@ impl Writer {
             last = Some(end)
         }
         let places = w.post + w.pre - 1 + i32::from(!sign_is_there && missing == 0);
-        Writer {
+        NumberWriter {
             digits: bytes,
             is_negative,
             missing,
@@ -715,7 +717,7 @@ fn unsupported_for_input(pattern: &str) -> SqlError {
 }
 
 /// Reads a number by a format.
-struct Reader<'a> {
+struct NumberReader<'a> {
     w: Wanted,
     text: &'a [u8],
     at: usize,
@@ -727,7 +729,7 @@ struct Reader<'a> {
     has_point: bool,
 }
 
-impl Reader<'_> {
+impl NumberReader<'_> {
     fn next(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -751,15 +753,10 @@ impl Reader<'_> {
     fn pattern(&mut self, word: Word) {
         match word {
             Word::Nine | Word::Zero | Word::Point | Word::Decimal => {
-                if self.part(word) {
-                    self.at += 1
-                }
+                self.part(word);
+                self.at += 1
             }
-            Word::Comma | Word::Group => {
-                if self.next() == Some(b',') {
-                    self.at += 1
-                }
-            }
+            Word::Comma | Word::Group if self.next() == Some(b',') => self.at += 1,
             Word::Currency => self.skip_text(1),
             Word::Ordinal if self.w.is_roman || self.sign == Some(b'-') || self.w.has_point => {}
             Word::Ordinal => self.skip_text(2),
@@ -781,13 +778,13 @@ impl Reader<'_> {
         }
     }
 
-    /// A digit or the point, with a sign beside it. Whether the reader is to go on by a character then.
-    fn part(&mut self, word: Word) -> bool {
+    /// A digit or the point, with a sign beside it.
+    fn part(&mut self, word: Word) {
         if self.next() == Some(b' ') {
             self.at += 1
         }
         if self.next().is_none() {
-            return true;
+            return;
         }
         let count = self.before + self.behind;
         if self.sign.is_none() && matches!(word, Word::Nine | Word::Zero) && count == 0 {
@@ -799,11 +796,11 @@ impl Reader<'_> {
             };
             self.at += usize::from(self.sign.is_some());
         }
-        let Some(here) = self.next() else { return true };
+        let Some(here) = self.next() else { return };
         let mut is_read = false;
         if here.is_ascii_digit() {
             if self.has_point && self.behind == self.w.post {
-                return true;
+                return;
             }
             self.digits.push(char::from(here));
             if self.has_point {
@@ -829,7 +826,6 @@ impl Reader<'_> {
                 self.sign = self.next().filter(|b| matches!(b, b'+' | b'-'))
             }
         }
-        true
     }
 }
 
@@ -847,7 +843,7 @@ fn to_number(text: &str, format: &str, limits: &Limits<'_>) -> SqlResult<Value> 
     }
     let precision = w.pre + w.shift;
     let shift = w.is_shifted.then_some(w.shift);
-    let mut r = Reader {
+    let mut r = NumberReader {
         w,
         text: text.as_bytes(),
         at: 0,

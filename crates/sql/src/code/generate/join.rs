@@ -4,9 +4,9 @@
 //!   marked as NULL (a register each) and the same code is entered once more.
 //! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for
 //!   right rows without one.
-//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it or its keys in
-//!   a hash table use columns of rows outside it, or the join counts its rows' matches (N2): then each time
-//!   that it is come to.
+//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it or its keys
+//!   in a hash table use columns of rows outside it, or the join counts its rows' matches (N2): then each
+//!   time that it is come to.
 //! - **N4** A semi or anti join leaves its inner side at the first match, out of whatever loops that has.
 use super::super::op::Op;
 use super::super::operand::*;
