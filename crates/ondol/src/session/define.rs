@@ -462,6 +462,8 @@ impl Session {
         let mut wide = was.def.clone();
         // They are looked at when all is done.
         wide.checks.clear();
+        // A materialised view's index computes something: until then it is a table, that is changed.
+        wide.nature.material = None;
         let mut origins: Vec<Origin> = (0..wide.columns.len()).map(Origin::Column).collect();
         let mut set = Vec::new();
         for (text, now) in computed {
