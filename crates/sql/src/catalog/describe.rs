@@ -119,6 +119,10 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         })),
         id::PG_TYPE_IS_VISIBLE => visible(match sight.ty(oid_at(0)) {
             Some(ty) => Some(sight.is_type_found(ty)),
+            None if let Some((of, _)) = sight.rows_of(oid_at(0)) => {
+                let found = sight.relation_named("", of.name());
+                Some(found.is_some_and(|o| Sight::oid(&o) == Sight::oid(&of)))
+            }
             None => fixed::facts(oid_at(0)).map(|_| true),
         }),
         id::PG_FUNCTION_IS_VISIBLE => visible(match sight.function(oid_at(0)) {

@@ -291,6 +291,11 @@ fn collations() -> impl Iterator<Item = (u32, String)> {
 
 /// A type as `format_type` shows it without a modifier.
 pub fn type_name(sight: &Sight<'_>, oid: u32) -> Option<String> {
+    if let Some((object, is_array)) = sight.rows_of(oid) {
+        let found = sight.relation_named("", object.name()).map(|o| Sight::oid(&o));
+        let name = in_schema(sight, object.schema(), object.name(), found == Some(Sight::oid(&object)));
+        return Some(if is_array { name + "[]" } else { name });
+    }
     if let Some(ty) = sight.ty(oid) {
         return Some(shown_type(sight, Type::new(ty)));
     }

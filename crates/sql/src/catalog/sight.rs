@@ -294,21 +294,19 @@ impl<'a> Sight<'a> {
         let found = self.catalog.find_type(self.path, &user.name);
         found.and_then(TypeId::user).is_some_and(|u| u.is_same_type(user))
     }
-    /// The type of a number.
+    /// The type of a number, but of one of a relation's rows ([`Sight::rows_of`]).
     pub fn ty(&self, oid: u32) -> Option<TypeId> {
         match oid {
             ..FIRST_OID => fixed::type_of(oid).filter(|t| t.oid() == oid),
-            _ => self.user_types().find(|t| t.oid() == oid).or_else(|| self.row_type(oid)),
+            _ => self.user_types().find(|t| t.oid() == oid),
         }
     }
 
-    /// The type of a relation's rows, or of arrays of them, by its number.
-    fn row_type(&self, oid: u32) -> Option<TypeId> {
+    /// The relation whose rows have the type of the number, and whether it is that of arrays of them. The
+    /// type itself is not made, since the process keeps all that are (user/U2).
+    pub fn rows_of(&self, oid: u32) -> Option<(Object, bool)> {
         let (number, is_array) = composite::table_of(oid.checked_sub(FIRST_OID)?)?;
-        let table = self.catalog.table_by_id(number).and_then(|t| self.catalog.row_type(&t.def).ok());
-        let view = || self.catalog.view_by_id(number).and_then(|v| self.catalog.view_type(v).ok());
-        let ty = table.or_else(view)?;
-        if is_array { ty.array() } else { Some(ty) }
+        self.relation(oid_of(number)).map(|o| (o, is_array))
     }
 
     /// A function that users have defined.

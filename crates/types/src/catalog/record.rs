@@ -5,7 +5,7 @@
 //! ```
 //!
 //! - **R1** Ends are counted from the first field's start on; the highest bit of one marks a NULL, which has
-//!   no bytes. A field's bytes are those that it would have in an array. Numbers have their lowest byte first.
+//!   no bytes. A field's bytes are those that it would have in an array. Numbers begin with the lowest byte.
 //! - **R2** The type of a field is stored by a number that holds for ever: of a type that users define it is
 //!   that of all types alike, so that a row tells how it is compared without its type, and its type how it is
 //!   shown. In a value of type `record`, which is never stored, it is the number that the process has.
@@ -540,7 +540,7 @@ fn first_difference(c: &Call<'_>, with: fn(ValueRef<'_>, ValueRef<'_>) -> Orderi
 }
 
 fn order(c: &Call<'_>) -> SqlResult<Ordering> {
-    first_difference(c, |a, b| value::compare(a, b))
+    first_difference(c, value::compare)
 }
 
 fn is_equal(c: &Call<'_>) -> SqlResult<bool> {
