@@ -329,7 +329,7 @@ pub fn put_string(
     }
     session.put_string(table, bytes)
 }
-/// D14
+/// D15
 #[cold]
 fn write_long(session: &mut Session, d: &Dictionary) -> ondol_kernel::Result<()> {
     match format_of(session, d) < WITH_LONG {
