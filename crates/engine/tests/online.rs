@@ -195,7 +195,10 @@ fn takes_turns(seed: u64, mutation: Option<&'static str>) -> Result<(), String> 
         let builder =
             thread::spawn("builder", move || build(&mut theirs.connect(), IndexKind::Btree)).unwrap();
         thread::sleep(Duration::from_millis(50));
-        run(&mut c, "t", |c, t| set(c, t, oid, |_| 2)).unwrap();
+        // As many that versions are folded (kernel/collect/C2).
+        for value in [4, 5, 6, 2] {
+            run(&mut c, "t", |c, t| set(c, t, oid, |_| value)).unwrap();
+        }
         set(&mut old, &t, oid, |_| 3).unwrap();
         old.end_statement().unwrap();
         old.commit().unwrap();
