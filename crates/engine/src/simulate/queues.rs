@@ -236,8 +236,8 @@ impl Meeting {
             let strength = if i >= n || exclude(strength, NO_KEY_UPDATE) { strength } else { UPDATE };
             workers.spawn(i, "member", move || -> Outcome {
                 if i < n {
-                    l.lock(l.at.rows[i], held, Wait::Block).map_err(|e| e.to_string())?;
-                    arrived.fetch_add(1, Ordering::SeqCst);
+                    let oid = l.at.rows[i];
+                    l.arrive(oid, held, &arrived)?
                 }
                 while arrived.load(Ordering::SeqCst) < n {
                     nap(Duration::from_micros(50))
@@ -276,8 +276,7 @@ impl Meeting {
             let shared = if keys { KEY_SHARE } else { strength(r, 0.0) };
             workers.spawn(i, "sharer", move || -> Outcome {
                 if i < n {
-                    l.lock(oid, shared, Wait::Block).map_err(|e| e.to_string())?;
-                    arrived.fetch_add(1, Ordering::SeqCst);
+                    l.arrive(oid, shared, &arrived)?
                 }
                 while arrived.load(Ordering::SeqCst) < n {
                     nap(Duration::from_micros(50))
@@ -333,8 +332,7 @@ impl Meeting {
             workers.spawn(i, "sharer", move || -> Outcome {
                 let first = if i < n { KEY_SHARE } else { NO_KEY_UPDATE };
                 l.c.savepoint("s").map_err(|e| e.to_string())?;
-                l.lock(oid, first, Wait::Block).map_err(|e| e.to_string())?;
-                arrived.fetch_add(1, Ordering::SeqCst);
+                l.arrive(oid, first, &arrived)?;
                 while arrived.load(Ordering::SeqCst) < n + 1 {
                     nap(Duration::from_micros(50))
                 }
@@ -465,7 +463,16 @@ fn in_time(began: Duration) -> Outcome {
     if took < PATIENCE / 2 { Ok(()) } else { Err(format!("it took {took:?}")) }
 }
 
+/// More than ever come: nobody waits for one who has failed.
+const FAILED: usize = 1 << 16;
+
 impl Locker {
+    /// Locks a row, and tells those who wait for all to have theirs.
+    fn arrive(&mut self, oid: Oid, strength: LockStrength, arrived: &AtomicUsize) -> Outcome {
+        let locked = self.lock(oid, strength, Wait::Block).map_err(|e| format!("{} {e}", e.sqlstate()));
+        arrived.fetch_add(if locked.is_ok() { 1 } else { FAILED }, Ordering::SeqCst);
+        locked.map(drop)
+    }
     fn begin(&mut self) {
         // It fails only inside a transaction.
         let _ = self.c.begin(Isolation::ReadCommitted, Access::ReadWrite);
