@@ -246,7 +246,7 @@ pub fn create_index(catalog: &Catalog, table: &TableDef, index: &IndexDef) -> St
     out
 }
 
-/// The statement that registers the query.
+/// The statement that registers the query, for whoever goes by its path.
 pub fn create_function(catalog: &Catalog, f: &FunctionDef) -> String {
     // A tag that the body does not hold.
     let mut tag = "$$".to_string();
@@ -258,11 +258,14 @@ pub fn create_function(catalog: &Catalog, f: &FunctionDef) -> String {
     // A dollar at the body's end would run into the tag.
     let body = if f.body.ends_with('$') { format!("{}\n", f.body) } else { f.body.clone() };
     let volatility = f.volatility.word().to_uppercase();
+    let path = Path::of(catalog, &f.path);
+    let name = Name::new(f.schema, &*f.name);
+    let is_bare = f.schema == PUBLIC && path.makes_in == Some(PUBLIC);
     format!(
         "CREATE FUNCTION {}({}) RETURNS {} LANGUAGE sql {volatility} AS {tag}{body}{tag};\n",
-        in_dump(catalog, &Name::new(f.schema, &*f.name)),
-        system::arguments(catalog, Path::public(), f),
-        system::returns(catalog, Path::public(), &f.returns),
+        if is_bare { quote(&f.name) } else { catalog.qualified(&name) },
+        system::arguments(catalog, &path, f),
+        system::returns(catalog, &path, &f.returns),
     )
 }
 
@@ -448,7 +451,8 @@ impl Session {
                 return Ok(());
             }
             path = wanted.to_string();
-            let said = if wanted.is_empty() { "''" } else { wanted };
+            // SET makes a list of one empty name of it.
+            let said = if ["", "\"\""].contains(&wanted) { "''" } else { wanted };
             writeln!(out, "\nSET LOCAL search_path = {said};").map_err(failed)
         };
         write!(out, "{schemas}").map_err(failed)?;
