@@ -33,8 +33,9 @@ struct Definer {
     c: Connection,
     r: Random,
     shared: Arc<Shared>,
-    /// Rows of its temporary table.
-    own: usize,
+    /// Rows of its temporary table; unknown after a commit that failed, of which nobody is told whether it
+    /// was one.
+    own: Option<usize>,
 }
 
 /// How far a definer's statement came.
@@ -47,7 +48,7 @@ pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> O
     let definer = |r: Random| {
         let mut c = shared.db.connect();
         c.set_lock_timeout(Some(PATIENCE));
-        Definer { c, r, shared: shared.clone(), own: 0 }
+        Definer { c, r, shared: shared.clone(), own: Some(0) }
     };
     // Of a life before.
     let mut before = definer(r.branch(0));
@@ -126,15 +127,15 @@ impl Definer {
                 self.c.rollback();
                 self.shared.permit(&e).map_err(|e| format!("a temporary table: {e}"))
             }
-            Ok(found) if found == self.own => Ok(()),
-            Ok(found) => Err(format!("a temporary table of {} rows has {found}", self.own)),
+            Ok(found) if self.own.is_none_or(|n| n == found) => Ok(()),
+            Ok(found) => Err(format!("a temporary table of {:?} rows has {found}", self.own)),
         }
     }
     fn try_temporary(&mut self) -> SqlResult<usize> {
         let name = Name::new(TEMPORARY, "x");
         if self.c.catalog().table(&name).is_none() {
             self.c.create_table(&name, vec![column("a", None), column("b", None)])?;
-            self.own = 0
+            self.own = Some(0)
         }
         self.c.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
         let emptied = self.r.chance(0.2);
@@ -148,8 +149,9 @@ impl Definer {
         match self.r.chance(0.3) {
             true => self.c.rollback(),
             false => {
+                let before = self.own.take();
                 self.c.commit()?;
-                self.own = if emptied { more } else { self.own + more }
+                self.own = if emptied { Some(more) } else { before.map(|n| n + more) }
             }
         }
         loop {
