@@ -35,3 +35,8 @@ select count(*), min(t), max(t) from tg where t >= '01:00';
 alter table tt alter column u type interval using u;
 select u from tt order by a;
 select format_type(1083, 3), format_type(1266, -1), 'time(2) with time zone'::regtype;
+select (date '2001-02-16', date '2001-12-21') overlaps (date '2001-10-30', date '2002-10-30'), (date '2001-02-16', interval '100 days') overlaps (date '2001-10-30', date '2002-10-30'), (date '2001-10-29', date '2001-10-30') overlaps (date '2001-10-30', date '2001-10-31'), (date '2001-10-30', date '2001-10-30') overlaps (date '2001-10-30', date '2001-10-31');
+select (timestamptz '2000-11-27', timestamptz '2000-11-28') overlaps (timestamptz '2000-11-27 12:00', interval '1 day'), (timestamp '2000-11-27', null) overlaps (timestamp '2000-11-27 12:00', null), (timestamp '2000-11-28', timestamp '2000-11-27') overlaps (timestamp '2000-11-27 12:00', null);
+select (time '00:00', time '01:00') overlaps (time '00:30', time '01:30'), (time '00:00', interval '1 hour') overlaps (time '01:30', interval '1 hour'), (time '00:00', interval '1 hour') overlaps (time '01:00', interval '1 day'), (timetz '00:00+01', timetz '01:00+01') overlaps (timetz '00:30', timetz '01:30');
+select (timestamp '2001-01-01', null::timestamp) overlaps (timestamp '2001-01-01', timestamp '2001-01-02'), (null::timestamp, null::timestamp) overlaps (timestamp '2001-01-01', timestamp '2001-01-02'), (timestamp '2001-01-05', null::timestamp) overlaps (timestamp '2001-01-01', timestamp '2001-01-02');
+select float4send('5e-20'::float4), float4send('-1.5');

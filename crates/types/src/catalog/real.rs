@@ -148,6 +148,8 @@ macro_rules! wide {
 }
 
 functions! {
+    1398 FLOAT4_SEND "float4send" (Float4) -> Bytea =
+        |c| Ok(Value::Bytea(number(c.opaque(0)?).to_be_bytes().to_vec()));
     820 FLOAT4_LT "float4lt" (Float4, Float4) -> Bool = by!(is_lt);
     821 FLOAT4_LE "float4le" (Float4, Float4) -> Bool = by!(is_le);
     822 FLOAT4_EQ "float4eq" (Float4, Float4) -> Bool = by!(is_eq);

@@ -113,6 +113,25 @@ fn field(c: &Call<'_>) -> SqlResult<(i64, u16)> {
     part(c.time(1)?, known_field(name, NAME)?).ok_or_else(|| dt::not_supported(name, NAME))
 }
 
+/// A time, and another or how much later that is.
+fn period(c: &Call<'_>, i: usize) -> dt::Period<i64> {
+    let time = |i: usize| match c.args.get(i) {
+        Some(ValueRef::Opaque(TypeId::TIME, b)) => Some(of(b)),
+        _ => None,
+    };
+    let start = time(i);
+    match (start, c.args.get(i + 1)) {
+        (Some(t), Some(ValueRef::Opaque(TypeId::INTERVAL, b))) => {
+            (start, Some(of_day(i128::from(t) + i128::from(Interval::of(b).micros))))
+        }
+        _ => (start, time(i + 1)),
+    }
+}
+
+fn overlaps(c: &Call<'_>) -> SqlResult<Value> {
+    Ok(dt::overlap(period(c, 0), period(c, 2)).map_or(Value::Null, Value::Bool))
+}
+
 impl Call<'_> {
     /// Microseconds.
     pub(super) fn time(&self, i: usize) -> SqlResult<i64> {
@@ -137,6 +156,10 @@ functions! {
     1361 TIME_PLUS_DATE "timedate_pl" (Time, Date) -> Timestamp = |c| on(c.date(1)?, c.time(0)?);
     1362 EXTRACT_TIME "extract" (Text, Time) -> Numeric = |c| exact(field(c)?);
     1363 DATE_PART_TIME "date_part" (Text, Time) -> Float8 = |c| double(field(c)?);
+    1393 OVERLAPS_TIME "overlaps" (Time, Time, Time, Time) -> Bool = |c| overlaps(c), lax;
+    1394 OVERLAPS_TIME_TO_SPAN "overlaps" (Time, Time, Time, Interval) -> Bool = |c| overlaps(c), lax;
+    1395 OVERLAPS_TIME_SPAN_TO "overlaps" (Time, Interval, Time, Time) -> Bool = |c| overlaps(c), lax;
+    1396 OVERLAPS_TIME_SPANS "overlaps" (Time, Interval, Time, Interval) -> Bool = |c| overlaps(c), lax;
     1364 MAKE_TIME "make_time" (Int4, Int4, Float8) -> Time =
         |c| dt::make_time(c.int4(0)?, c.int4(1)?, c.float8(2)?).map(value);
 }

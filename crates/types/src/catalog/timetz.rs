@@ -125,6 +125,15 @@ fn field(c: &Call<'_>) -> SqlResult<(i64, u16)> {
     found.ok_or_else(|| dt::not_supported(name, NAME))
 }
 
+fn overlaps(c: &Call<'_>) -> SqlResult<Value> {
+    let time = |i: usize| match c.args.get(i) {
+        Some(ValueRef::Opaque(_, b)) => Some(Zoned::of(b).order()),
+        _ => None,
+    };
+    let (a, b) = ((time(0), time(1)), (time(2), time(3)));
+    Ok(dt::overlap(a, b).map_or(Value::Null, Value::Bool))
+}
+
 impl Call<'_> {
     fn zoned(&self, i: usize) -> SqlResult<Zoned> {
         self.opaque(i).map(Zoned::of)
@@ -148,6 +157,7 @@ functions! {
     1380 TIMETZ_PLUS_DATE "timetzdate_pl" (Timetz, Date) -> Timestamptz = |c| c.zoned(0)?.on(c.date(1)?);
     1381 EXTRACT_TIMETZ "extract" (Text, Timetz) -> Numeric = |c| exact(field(c)?);
     1382 DATE_PART_TIMETZ "date_part" (Text, Timetz) -> Float8 = |c| double(field(c)?);
+    1397 OVERLAPS_TIMETZ "overlaps" (Timetz, Timetz, Timetz, Timetz) -> Bool = |c| overlaps(c), lax;
     1383 TIMEZONE_TIMETZ "timezone" (Text, Timetz) -> Timetz =
         |c| Ok(c.zoned(1)?.in_zone(east(c.text(0)?)?).value()), stable;
     1384 TIMEZONE_INTERVAL_TIMETZ "timezone" (Interval, Timetz) -> Timetz =

@@ -17,6 +17,7 @@
 //! arithmetic is that of Howard Hinnant's "chrono-compatible low-level date algorithms".
 
 mod field;
+mod overlap;
 mod parse;
 mod word;
 mod write;
@@ -27,6 +28,7 @@ pub use field::{
     date_part_timestamp, date_part_timestamptz, date_trunc_timestamp, date_trunc_timestamptz, extract_date,
     extract_timestamp, extract_timestamptz,
 };
+pub(crate) use overlap::{Period, overlap};
 pub(crate) use parse::{Look, fields, parse_time};
 pub use parse::{parse_date, parse_timestamp, parse_timestamptz};
 pub(crate) use write::write_time;

@@ -374,6 +374,23 @@ fn today(ctx: &Context<'_>) -> SqlResult<i64> {
     dt::date_to_timestamp(dt::timestamp_to_date(ctx.now_us)?)
 }
 
+/// A moment, and another or how much later that is.
+fn period(c: &Call<'_>, i: usize) -> SqlResult<dt::Period<i64>> {
+    let moment = |v: Option<&ValueRef<'_>>| match v {
+        Some(ValueRef::Timestamp(t) | ValueRef::Timestamptz(t)) => Some(*t),
+        _ => None,
+    };
+    let start = moment(c.args.get(i));
+    Ok(match (start, c.args.get(i + 1)) {
+        (Some(t), Some(ValueRef::Opaque(_, b))) => (start, Some(timestamp_plus(t, Interval::of(b))?)),
+        (_, end) => (start, moment(end)),
+    })
+}
+
+fn overlaps(c: &Call<'_>) -> SqlResult<Value> {
+    Ok(dt::overlap(period(c, 0)?, period(c, 2)?).map_or(Value::Null, Value::Bool))
+}
+
 /// Of years, months, weeks, days, hours, minutes and seconds, as many as are given: the others are zero.
 fn make(c: &Call<'_>) -> SqlResult<Value> {
     let mut whole = [0; 6];
@@ -448,6 +465,18 @@ functions! {
     901 ISFINITE_INTERVAL "isfinite" (Interval) -> Bool = |c| c.interval(0).map(|_| Value::Bool(true));
     902 DATE_BIN "date_bin" (Interval, Timestamp, Timestamp) -> Timestamp =
         |c| timestamp(date_bin(c.interval(0)?, c.timestamp(1)?, c.timestamp(2)?));
+    1385 OVERLAPS_TIMESTAMP "overlaps" (Timestamp, Timestamp, Timestamp, Timestamp) -> Bool = |c| overlaps(c), lax;
+    1386 OVERLAPS_TIMESTAMP_TO_SPAN "overlaps" (Timestamp, Timestamp, Timestamp, Interval) -> Bool = |c| overlaps(c), lax;
+    1387 OVERLAPS_TIMESTAMP_SPAN_TO "overlaps" (Timestamp, Interval, Timestamp, Timestamp) -> Bool = |c| overlaps(c), lax;
+    1388 OVERLAPS_TIMESTAMP_SPANS "overlaps" (Timestamp, Interval, Timestamp, Interval) -> Bool = |c| overlaps(c), lax;
+    1389 OVERLAPS_TIMESTAMPTZ "overlaps" (Timestamptz, Timestamptz, Timestamptz, Timestamptz) -> Bool =
+        |c| overlaps(c), lax;
+    1390 OVERLAPS_TIMESTAMPTZ_TO_SPAN "overlaps" (Timestamptz, Timestamptz, Timestamptz, Interval) -> Bool =
+        |c| overlaps(c), lax, stable;
+    1391 OVERLAPS_TIMESTAMPTZ_SPAN_TO "overlaps" (Timestamptz, Interval, Timestamptz, Timestamptz) -> Bool =
+        |c| overlaps(c), lax, stable;
+    1392 OVERLAPS_TIMESTAMPTZ_SPANS "overlaps" (Timestamptz, Interval, Timestamptz, Interval) -> Bool =
+        |c| overlaps(c), lax, stable;
     903 DATE_BIN_TZ "date_bin" (Interval, Timestamptz, Timestamptz) -> Timestamptz =
         |c| timestamptz(date_bin(c.interval(0)?, c.timestamptz(1)?, c.timestamptz(2)?));
     1344 TO_CHAR_INTERVAL "to_char" (Interval, Text) -> Text = |c| to_char(c.interval(0)?, c.text(1)?), stable;
