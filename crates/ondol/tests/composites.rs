@@ -1,16 +1,8 @@
 //! Composite types, beyond what a script can show: restart, recovery, dump, rollback, other sessions.
-use ondol::{Database, Session, TempFolder};
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = Database::open(folder.path().join("db")).expect("a database");
-    (folder, db)
-}
-
-fn rows(s: &mut Session, sql: &str) -> Vec<String> {
-    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
+#[path = "common/session.rs"]
+mod session;
+use ondol::{Database, Session};
+use session::{dumped, open, rows};
 
 /// A type made of one that was made later, of an enum and of a domain; tables, an index, functions, a view.
 const SCHEMA: &str = "
@@ -85,28 +77,14 @@ fn composite_types_outlive_restart_and_recovery() {
 fn a_dump_makes_composite_types_again() {
     let (_folder, db) = open();
     db.session().execute(SCHEMA).expect("a database with composite types");
-    let dumped = |db: &Database| {
-        let mut text = Vec::new();
-        db.session().dump(&mut text, |_, _| {}).expect("a dump");
-        String::from_utf8(text).expect("UTF-8")
-    };
-    let text = dumped(&db);
+    let text = dumped(&mut db.session());
     let made = "CREATE TYPE outer_one AS (\n    a integer,\n    m mood,\n    i later\n);";
     assert!(text.contains(made), "{text}");
-    let folder = TempFolder::new().expect("a folder");
-    let script = folder.path().join("dump.sql");
-    std::fs::write(&script, &text).expect("a file");
-    let there = folder.path().join("there");
     #[cfg(feature = "command")]
     {
-        let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
-            .args(["restore".as_ref(), there.as_os_str(), script.as_os_str()])
-            .output()
-            .expect("the command runs");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let copy = Database::open(there).expect("the copy");
+        let (_other, copy) = session::restored(&text);
         is_whole(&mut copy.session());
-        assert_eq!(dumped(&copy), text);
+        assert_eq!(dumped(&mut copy.session()), text);
     }
 }
 

@@ -1,6 +1,9 @@
 //! Indexes on expressions, partial indexes, exclusion constraints: what becomes of them when definitions,
 //! rows and the database go on.
-use ondol::{Database, Session, TempFolder};
+#[path = "common/session.rs"]
+mod session;
+use ondol::{Database, TempFolder};
+use session::{dumped, rows};
 
 const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b text, c int);
     INSERT INTO t SELECT g, 'N' || g, g % 3 FROM generate_series(1, 100) g;
@@ -54,20 +57,9 @@ const CASES: [(&str, &str); 14] = [
     ),
 ];
 
-fn told(s: &mut Session, query: &str) -> Vec<String> {
-    let found = s.query(query, &[]).unwrap_or_else(|e| panic!("{query}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
-
 const INDEXES: &str = "SELECT indexname || ': ' || split_part(indexdef, ' USING ', 2) FROM pg_indexes
     WHERE tablename = 't' AND indexname <> 't_pkey' ORDER BY 1";
 const ROWS: &str = "SELECT a, b, c FROM t ORDER BY a";
-
-fn dumped(s: &mut Session) -> String {
-    let mut text = Vec::new();
-    s.dump(&mut text, |_, _| {}).expect("a dump");
-    String::from_utf8(text).expect("text")
-}
 
 fn ondol(args: &[&str], of: &str) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol")).args(args).output().expect("it runs");
@@ -83,20 +75,20 @@ fn indexes_outlive_a_restart_a_checkpoint_and_a_dump() {
         let db = open();
         db.session().execute(TABLE).expect("a table");
         db.session().execute(made).unwrap_or_else(|e| panic!("{made}: {e}"));
-        let rows = told(&mut db.session(), ROWS);
-        assert_eq!(told(&mut db.session(), INDEXES), [expected], "{made}");
+        let before = rows(&mut db.session(), ROWS);
+        assert_eq!(rows(&mut db.session(), INDEXES), [expected], "{made}");
         let dump = dumped(&mut db.session());
         // Once from the log alone, once from a checkpoint.
         drop(db);
         let db = open();
-        assert_eq!(told(&mut db.session(), INDEXES), [expected], "{made}: after recovery");
+        assert_eq!(rows(&mut db.session(), INDEXES), [expected], "{made}: after recovery");
         db.session()
             .execute("UPDATE t SET b = b || 'x', c = c + 1; UPDATE t SET b = rtrim(b, 'x'), c = c - 1")
             .unwrap_or_else(|e| panic!("{made}: {e}"));
         db.close().expect("it closes");
         let db = open();
-        assert_eq!(told(&mut db.session(), INDEXES), [expected], "{made}: after it was closed");
-        assert_eq!(told(&mut db.session(), ROWS), rows, "{made}: after it was closed");
+        assert_eq!(rows(&mut db.session(), INDEXES), [expected], "{made}: after it was closed");
+        assert_eq!(rows(&mut db.session(), ROWS), before, "{made}: after it was closed");
         assert_eq!(dumped(&mut db.session()), dump, "{made}");
         drop(db);
         ondol(&["check", path.to_str().expect("a name")], made);
@@ -104,7 +96,7 @@ fn indexes_outlive_a_restart_a_checkpoint_and_a_dump() {
         std::fs::write(&file, &dump).expect("a file");
         ondol(&["restore", again.to_str().expect("a name"), file.to_str().expect("a name")], made);
         let again = Database::open(again).expect("a database");
-        assert_eq!(told(&mut again.session(), INDEXES), [expected], "{made}: restored");
+        assert_eq!(rows(&mut again.session(), INDEXES), [expected], "{made}: restored");
         assert_eq!(dumped(&mut again.session()), dump, "{made}: restored");
     }
 }
@@ -125,13 +117,13 @@ fn an_index_on_an_expression_waits_for_who_writes_and_finds_all_rows() {
     writer.execute("COMMIT").expect("a commit");
     definer.join().expect("it ends").expect("an index");
     let found = "SELECT a FROM t WHERE lower(b) = 'late' AND c > 0";
-    assert_eq!(told(&mut db.session(), found), ["200"]);
+    assert_eq!(rows(&mut db.session(), found), ["200"]);
     let twice = db.session().execute("INSERT INTO t VALUES (201, 'LATE', 2)").err();
     assert_eq!(twice.map(|e| e.sqlstate().to_string()).as_deref(), Some("23505"));
     db.session().execute("INSERT INTO t VALUES (201, 'LATE', 0)").expect("no member");
     let moved = db.session().execute("UPDATE t SET c = 5 WHERE a = 201").err();
     assert_eq!(moved.map(|e| e.sqlstate().to_string()).as_deref(), Some("23505"));
     let entries = "SELECT entries FROM ondol_indexes WHERE name = 'i'";
-    let members = told(&mut db.session(), "SELECT count(*) FROM t WHERE c > 0");
-    assert_eq!(told(&mut db.session(), entries), members, "rows that are no members have no entries");
+    let members = rows(&mut db.session(), "SELECT count(*) FROM t WHERE c > 0");
+    assert_eq!(rows(&mut db.session(), entries), members, "rows that are no members have no entries");
 }

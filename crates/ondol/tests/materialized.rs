@@ -1,22 +1,10 @@
 //! Materialised views, beyond what a script can show: restart, recovery, dump and restore, other sessions,
 //! plans and functions that were made before.
-use ondol::{Database, Session, TempFolder};
+#[path = "common/session.rs"]
+mod session;
+use ondol::{Database, Session};
+use session::{dumped, open, restored, rows, run};
 use std::sync::Arc;
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = Database::open(folder.path().join("db")).expect("a database");
-    (folder, db)
-}
-
-fn run(s: &mut Session, sql: &str) {
-    s.execute(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
-
-fn rows(s: &mut Session, sql: &str) -> Vec<String> {
-    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
 
 fn state(s: &mut Session, sql: &str) -> String {
     s.execute(sql).err().map_or("none".into(), |e| e.sqlstate().to_string())
@@ -104,24 +92,13 @@ fn a_dump_makes_them_anew() {
     let (_folder, db) = open();
     let mut s = db.session();
     run(&mut s, VIEWS);
-    let mut dump = Vec::new();
-    s.dump(&mut dump, |_, _| {}).expect("a dump");
-    let folder = TempFolder::new().expect("a folder");
-    let (script, there) = (folder.path().join("dump.sql"), folder.path().join("there"));
-    std::fs::write(&script, &dump).expect("a file");
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
-        .args(["restore".as_ref(), there.as_os_str(), script.as_os_str()])
-        .output()
-        .expect("the command runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let db = Database::open(there).expect("the copy");
+    let dump = dumped(&mut s);
+    let (_copy, db) = restored(&dump);
     let mut other = db.session();
     // As PostgreSQL's, a dump has no rows of them: they are what the tables have.
     is_whole(&mut other, "2450");
     assert_eq!(rows(&mut other, "SELECT rows FROM b"), ["49"]);
-    let mut again = Vec::new();
-    other.dump(&mut again, |_, _| {}).expect("a dump");
-    assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&dump));
+    assert_eq!(dumped(&mut other), dump);
 }
 
 #[test]

@@ -1,29 +1,11 @@
 //! Schemas and the search path, beyond what a script can show: restart, dump, other sessions and their plans.
-use ondol::{Database, Session, TempFolder, ValueRef};
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = Database::open(folder.path().join("db")).expect("a database");
-    (folder, db)
-}
-
-fn rows(s: &mut Session, sql: &str) -> Vec<String> {
-    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
-
-fn run(s: &mut Session, sql: &str) {
-    s.execute(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
+#[path = "common/session.rs"]
+mod session;
+use ondol::{Session, TempFolder, ValueRef};
+use session::{dumped, open, open_in, rows, run};
 
 fn state(s: &mut Session, sql: &str) -> String {
     s.execute(sql).err().map_or("nothing".into(), |e| e.sqlstate().to_string())
-}
-
-fn dumped(s: &mut Session) -> String {
-    let mut text = Vec::new();
-    s.dump(&mut text, |_, _| {}).expect("a dump");
-    String::from_utf8(text).expect("text")
 }
 
 /// Something of everything, in several schemas, with texts that name what is elsewhere.
@@ -64,7 +46,7 @@ fn is_whole(s: &mut Session) {
 #[test]
 fn all_in_schemas_outlives_recovery_restart_and_dump() {
     let folder = TempFolder::new().expect("a folder");
-    let open = || Database::open(folder.path().join("db")).expect("a database");
+    let open = || open_in(&folder);
     let db = open();
     run(&mut db.session(), ALL);
     is_whole(&mut db.session());
@@ -78,17 +60,9 @@ fn all_in_schemas_outlives_recovery_restart_and_dump() {
     let db = open();
     is_whole(&mut db.session());
     assert_eq!(dumped(&mut db.session()), text, "after a checkpoint");
-    let script = folder.path().join("dump.sql");
-    std::fs::write(&script, &text).expect("a file");
     #[cfg(feature = "command")]
     {
-        let there = folder.path().join("there");
-        let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
-            .args(["restore".as_ref(), there.as_os_str(), script.as_os_str()])
-            .output()
-            .expect("the command runs");
-        assert!(done.status.success(), "{}\n{text}", String::from_utf8_lossy(&done.stderr));
-        let copy = Database::open(there).expect("the copy");
+        let (_copied, copy) = session::restored(&text);
         is_whole(&mut copy.session());
         assert_eq!(dumped(&mut copy.session()), text, "the copy's dump");
     }
@@ -105,7 +79,7 @@ fn all_in_schemas_outlives_recovery_restart_and_dump() {
 #[test]
 fn schemas_go_back_with_their_transaction() {
     let folder = TempFolder::new().expect("a folder");
-    let open = || Database::open(folder.path().join("db")).expect("a database");
+    let open = || open_in(&folder);
     let db = open();
     let mut s = db.session();
     run(&mut s, "CREATE SCHEMA a; CREATE TABLE a.t (x int); INSERT INTO a.t VALUES (1)");
@@ -129,7 +103,7 @@ fn schemas_go_back_with_their_transaction() {
 #[test]
 fn public_may_go_and_come_back() {
     let folder = TempFolder::new().expect("a folder");
-    let open = || Database::open(folder.path().join("db")).expect("a database");
+    let open = || open_in(&folder);
     let db = open();
     let mut s = db.session();
     run(&mut s, "CREATE TABLE t (a int); DROP SCHEMA public CASCADE");
@@ -146,7 +120,7 @@ fn public_may_go_and_come_back() {
     let mut s = db.session();
     assert_eq!(rows(&mut s, "SELECT t.a, u.a FROM t, public.u"), ["2|5"]);
     let text = dumped(&mut s);
-    let (_other, copy) = self::open();
+    let (_other, copy) = session::open();
     let mut restored = copy.session();
     let schema = text.split("COPY").next().expect("a beginning").to_string();
     run(&mut restored, &schema);

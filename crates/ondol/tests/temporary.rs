@@ -1,18 +1,8 @@
 //! Temporary tables, beyond what a script can show: other sessions, the session's end, a restart, memory.
+#[path = "common/session.rs"]
+mod session;
 use ondol::{Database, Session, TempFolder};
-
-fn open(folder: &TempFolder) -> Database {
-    Database::open(folder.path().join("db")).expect("a database")
-}
-
-fn rows(s: &mut Session, sql: &str) -> Vec<String> {
-    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
-
-fn run(s: &mut Session, sql: &str) {
-    s.execute(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
+use session::{copied, open_in, rows, run};
 
 fn state(s: &mut Session, sql: &str) -> String {
     s.execute(sql).err().map_or("nothing".into(), |e| e.sqlstate().to_string())
@@ -30,7 +20,7 @@ fn used(db: &Database) -> u64 {
 #[test]
 fn each_session_has_its_own() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let (mut a, mut b, mut c) = (db.session(), db.session(), db.session());
     run(&mut a, "CREATE TABLE t (v text); INSERT INTO t VALUES ('all')");
     let text = "SELECT v FROM t";
@@ -63,7 +53,7 @@ fn nothing_is_left_of_them() {
     let fill = "CREATE TEMP TABLE t (id int PRIMARY KEY, v text);
         INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 50000) i";
     {
-        let db = open(&folder);
+        let db = open_in(&folder);
         let before = used(&db);
         let mut s = db.session();
         run(&mut s, "CREATE TABLE kept (a int); INSERT INTO kept VALUES (1)");
@@ -77,7 +67,7 @@ fn nothing_is_left_of_them() {
         let copy = TempFolder::new().expect("a folder");
         run(&mut db.session(), "CHECKPOINT");
         copied(&folder.path().join("db"), &copy.path().join("db"));
-        let again = open(&copy);
+        let again = open_in(&copy);
         let mut s = again.session();
         assert_eq!(rows(&mut s, "SELECT * FROM kept ORDER BY a"), ["1", "2"]);
         assert_eq!(state(&mut s, "SELECT * FROM t"), "42P01");
@@ -87,7 +77,7 @@ fn nothing_is_left_of_them() {
         run(&mut s, "CREATE TABLE more AS SELECT * FROM t; CHECKPOINT");
         drop(s);
         drop(again);
-        let again = open(&copy);
+        let again = open_in(&copy);
         assert_eq!(rows(&mut again.session(), "SELECT count(*) FROM more"), ["50000"]);
     }
 }
@@ -95,7 +85,7 @@ fn nothing_is_left_of_them() {
 #[test]
 fn memory_is_given_back_at_the_sessions_end() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let before = used(&db);
     for _ in 0..5 {
         let mut s = db.session();
@@ -110,7 +100,7 @@ fn memory_is_given_back_at_the_sessions_end() {
 #[test]
 fn nothing_that_stays_rests_on_them() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let mut s = db.session();
     run(&mut s, "CREATE TABLE kept (a int PRIMARY KEY); CREATE TEMP TABLE t (a int PRIMARY KEY)");
     run(&mut s, "CREATE TEMP SEQUENCE own");
@@ -142,7 +132,7 @@ fn nothing_that_stays_rests_on_them() {
 #[test]
 fn views_and_sequences_are_a_sessions_own() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let (mut a, mut b) = (db.session(), db.session());
     run(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int, x text); INSERT INTO t VALUES (1, 10, 'one')");
     run(&mut a, "CREATE VIEW v AS SELECT x FROM t; CREATE SEQUENCE s START 100");
@@ -212,7 +202,7 @@ fn views_and_sequences_are_a_sessions_own() {
 #[test]
 fn what_a_view_in_the_making_rests_on_is_waited_for() {
     let folder = TempFolder::new().expect("a folder");
-    let db = std::sync::Arc::new(open(&folder));
+    let db = std::sync::Arc::new(open_in(&folder));
     let mut a = db.session();
     run(&mut a, "CREATE TABLE t (id int, x text); BEGIN; CREATE TEMP VIEW v AS SELECT x FROM t");
     let theirs = db.clone();
@@ -232,7 +222,7 @@ fn what_a_view_in_the_making_rests_on_is_waited_for() {
 #[test]
 fn keys_hold_between_them() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let mut s = db.session();
     run(
         &mut s,
@@ -266,16 +256,4 @@ fn keys_hold_between_them() {
     assert_eq!(state(&mut s, "SELECT * FROM v"), "42P01");
     assert_eq!(state(&mut s, "SELECT nextval('p_s_seq')"), "42P01");
     run(&mut s, "DISCARD ALL; CREATE TEMP TABLE c (a int)");
-}
-
-/// The files of a folder, as they are now.
-fn copied(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
-        let there = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copied(&entry.path(), &there),
-            false => drop(std::fs::copy(entry.path(), there).expect("a copy")),
-        }
-    }
 }

@@ -1,42 +1,19 @@
 //! Unlogged tables and sequences: what is left of them after a restart and after a crash, and that the rest
 //! is as with others.
+#[path = "common/session.rs"]
+mod session;
 use ondol::{Database, Session, TempFolder};
-use std::path::Path;
-
-fn open(folder: &TempFolder) -> Database {
-    Database::open(folder.path().join("db")).expect("a database")
-}
-
-fn run(s: &mut Session, sql: &str) {
-    s.execute(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
-
-fn rows(s: &mut Session, sql: &str) -> Vec<String> {
-    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
+use session::{copied, dumped, open_in, restored, rows, run};
 
 fn state(s: &mut Session, sql: &str) -> String {
     s.execute(sql).err().map_or("none".into(), |e| e.sqlstate().to_string())
-}
-
-/// The files of a folder, as they are now.
-fn copied(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
-        let there = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copied(&entry.path(), &there),
-            false => drop(std::fs::copy(entry.path(), there).expect("a copy")),
-        }
-    }
 }
 
 /// The database as a crash leaves it.
 fn crashed(folder: &TempFolder) -> (TempFolder, Database) {
     let copy = TempFolder::new().expect("a folder");
     copied(&folder.path().join("db"), &copy.path().join("db"));
-    let db = open(&copy);
+    let db = open_in(&copy);
     (copy, db)
 }
 
@@ -75,7 +52,7 @@ fn is_empty_and_works(s: &mut Session) {
 fn rows_are_gone_after_a_crash_and_a_restart_and_definitions_are_not() {
     let folder = TempFolder::new().expect("a folder");
     {
-        let db = open(&folder);
+        let db = open_in(&folder);
         let mut s = db.session();
         run(&mut s, MADE);
         assert_eq!(rows(&mut s, KINDS), ALL);
@@ -97,17 +74,17 @@ fn rows_are_gone_after_a_crash_and_a_restart_and_definitions_are_not() {
             "CHECKPOINT; CREATE TABLE more AS SELECT generate_series(1, 3000) AS g; DROP TABLE more",
         );
         drop(again);
-        is_empty_and_works(&mut open(&copy).session());
+        is_empty_and_works(&mut open_in(&copy).session());
         drop(s);
         db.close().expect("it closes");
     }
-    is_empty_and_works(&mut open(&folder).session());
+    is_empty_and_works(&mut open_in(&folder).session());
 }
 
 #[test]
 fn the_log_has_nothing_of_their_rows() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let mut s = db.session();
     run(
         &mut s,
@@ -132,7 +109,7 @@ fn the_log_has_nothing_of_their_rows() {
 #[test]
 fn a_table_may_be_logged_later_and_the_other_way_round() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let mut s = db.session();
     run(&mut s, MADE);
     assert_eq!(state(&mut s, "ALTER TABLE child SET LOGGED"), "42P16", "it refers to an unlogged one");
@@ -162,19 +139,11 @@ fn a_table_may_be_logged_later_and_the_other_way_round() {
 #[test]
 fn a_dump_has_their_rows() {
     let folder = TempFolder::new().expect("a folder");
-    let db = open(&folder);
+    let db = open_in(&folder);
     let mut s = db.session();
     run(&mut s, MADE);
-    let mut dump = Vec::new();
-    s.dump(&mut dump, |_, _| {}).expect("a dump");
-    let (script, there) = (folder.path().join("dump.sql"), folder.path().join("there"));
-    std::fs::write(&script, &dump).expect("a file");
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
-        .args(["restore".as_ref(), there.as_os_str(), script.as_os_str()])
-        .output()
-        .expect("the command runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let text = String::from_utf8_lossy(&dump);
+    let text = dumped(&mut s);
+    restored(&text);
     assert!(
         text.contains("CREATE UNLOGGED TABLE u") && text.contains("CREATE UNLOGGED SEQUENCE s"),
         "{text}"

@@ -1,11 +1,8 @@
 //! Types that users define, beyond what a script can show: restart, dump, parameters, other sessions.
+#[path = "common/session.rs"]
+mod session;
 use ondol::{Database, Rows, Session, TempFolder, Value};
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = Database::open(folder.path().join("db")).expect("a database");
-    (folder, db)
-}
+use session::{dumped, open};
 
 fn rows(s: &mut Session, sql: &str, params: &[Value]) -> Vec<String> {
     let found = s.query(sql, params).unwrap_or_else(|e| panic!("{sql}: {e}"));
@@ -68,22 +65,12 @@ fn enums_outlive_restart_and_recovery() {
 fn a_dump_makes_enums_again() {
     let (_folder, db) = open();
     db.session().execute(ENUM).expect("a database with an enum");
-    let mut text = Vec::new();
-    db.session().dump(&mut text, |_, _| {}).expect("a dump");
-    let text = String::from_utf8(text).expect("UTF-8");
+    let text = dumped(&mut db.session());
     assert!(text.contains("CREATE TYPE mood AS ENUM ('blue', 'ok', 'glad', 'happy');"), "{text}");
-    let folder = TempFolder::new().expect("a folder");
-    let script = folder.path().join("dump.sql");
-    std::fs::write(&script, &text).expect("a file");
-    let there = folder.path().join("there");
     #[cfg(feature = "command")]
     {
-        let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
-            .args(["restore".as_ref(), there.as_os_str(), script.as_os_str()])
-            .output()
-            .expect("the command runs");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        is_whole(&mut Database::open(there).expect("the copy").session());
+        let (_other, copy) = session::restored(&text);
+        is_whole(&mut copy.session());
     }
 }
 

@@ -1,44 +1,18 @@
 //! Views, beyond what a script can show: PostgreSQL's texts of many queries, restart, recovery, dump and
 //! restore, transactions, other sessions, plans that were made before.
-use ondol::{Database, Session, TempFolder};
+use ondol::{Database, Session};
+#[path = "common/session.rs"]
+mod session;
 use ondol_sql::deparse;
+use session::{dumped, open, restored, rows};
 use std::path::Path;
 use std::sync::Arc;
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = Database::open(folder.path().join("db")).expect("a database");
-    (folder, db)
-}
-
-fn rows(s: &mut Session, sql: &str) -> Vec<String> {
-    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
-}
 
 fn state(s: &mut Session, sql: &str) -> String {
     match s.execute(sql) {
         Ok(_) => "none".into(),
         Err(e) => e.sqlstate().to_string(),
     }
-}
-
-/// The database that a dump makes, by the command.
-#[cfg(feature = "command")]
-fn restored(s: &mut Session) -> (TempFolder, Database, String) {
-    let mut dump = Vec::new();
-    s.dump(&mut dump, |_, _| {}).expect("a dump");
-    let dump = String::from_utf8(dump).expect("UTF-8");
-    let folder = TempFolder::new().expect("a folder");
-    let (script, there) = (folder.path().join("dump.sql"), folder.path().join("there"));
-    std::fs::write(&script, &dump).expect("a file");
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
-        .args(["restore".as_ref(), there.as_os_str(), script.as_os_str()])
-        .output()
-        .expect("the command runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let db = Database::open(there).expect("the copy");
-    (folder, db, dump)
 }
 
 fn text(s: &Session, view: &str, pretty: bool) -> String {
@@ -90,7 +64,7 @@ fn what_is_written_down_is_bound_as_it_was() {
             let twice = deparse::view_in_numbers(&again, &catalog).expect("it has a meaning");
             assert_eq!(once, twice, "view {}", view.name);
         }
-        let (_other, db, _) = restored(&mut s);
+        let (_other, db) = restored(&dumped(&mut s));
         let other = db.session();
         let theirs = other.catalog();
         for view in catalog.views.values() {
@@ -179,7 +153,8 @@ fn views_outlive_restart_and_recovery_and_a_dump() {
         }
         // New objects have other numbers.
         s.execute("CREATE TABLE n (a int); CREATE VIEW nn AS SELECT a FROM n").unwrap();
-        let (_other, db, dump) = restored(&mut s);
+        let dump = dumped(&mut s);
+        let (_other, db) = restored(&dump);
         let mut other = db.session();
         is_whole(&mut other);
         let mut again = Vec::new();
