@@ -16,17 +16,6 @@ use std::sync::Arc;
 /// say that it is to end. With options to explain it by, the program brings its plan along; to be analysed,
 /// counters as well.
 pub fn compile(
-    bound: &Bound,
-    find_function: FindFunction<'_>,
-    limits: Limits<'_>,
-    ways: Ways,
-    explain: Option<Options>,
-) -> SqlResult<Program> {
-    compile_by(rewrite::ALL, Vec::new(), bound, find_function, limits, ways, explain)
-}
-
-/// The same by a dictionary: queries are answered by indexes on expressions, and by partial ones.
-pub fn compile_in(
     catalog: &Catalog,
     bound: &Bound,
     find_function: FindFunction<'_>,

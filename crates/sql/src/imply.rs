@@ -12,22 +12,38 @@ pub type SameColumn<'s> = &'s dyn Fn((u16, u16), (u16, u16)) -> bool;
 /// Whether two expressions always have the same value. Those with subqueries never have.
 pub fn same_value<Q>(a: &Expr<Q>, b: &Expr<Q>, column: SameColumn<'_>) -> bool {
     use ExprKind as K;
-    let both = |x: &Expr<Q>, y: &Expr<Q>| same_value(x, y, column);
+    same_by(a, b, &|a, b| match (&a.kind, &b.kind) {
+        (K::Column { depth: d, rel: r, column: c }, K::Column { depth, rel, column: o }) => {
+            Some(d == depth && column((*r, *c), (*rel, *o)))
+        }
+        // Without a modifier it is all one who asked for it.
+        (K::Cast { explicit: e, .. }, K::Cast { explicit: f, .. }) if e != f && a.ty.typmod != -1 => {
+            Some(false)
+        }
+        _ => None,
+    })
+}
+
+/// What is said of two expressions themselves; nothing where it depends on what they are made of.
+pub type Same<'s, Q> = &'s dyn Fn(&Expr<Q>, &Expr<Q>) -> Option<bool>;
+
+/// Whether two expressions of one type are made alike, of what `same` says are the same columns. Those with
+/// subqueries never are.
+pub fn same_by<Q>(a: &Expr<Q>, b: &Expr<Q>, same: Same<'_, Q>) -> bool {
+    use ExprKind as K;
+    let both = |x: &Expr<Q>, y: &Expr<Q>| same_by(x, y, same);
     let all = |x: &[Expr<Q>], y: &[Expr<Q>]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| both(x, y));
     if a.ty != b.ty {
         return false;
     }
+    if let Some(told) = same(a, b) {
+        return told;
+    }
     match (&a.kind, &b.kind) {
         (K::Const(x), K::Const(y)) => x.is_same(y),
         (K::Param(x), K::Param(y)) => x == y,
-        (K::Column { depth: d, rel: r, column: c }, K::Column { depth, rel, column: o }) => {
-            d == depth && column((*r, *c), (*rel, *o))
-        }
         (K::Call { func: f, args: x }, K::Call { func: g, args: y }) => f == g && all(x, y),
-        // Without a modifier it is all one who asked for it.
-        (K::Cast { arg: x, explicit: e }, K::Cast { arg: y, explicit: f }) => {
-            (e == f || a.ty.typmod == -1) && both(x, y)
-        }
+        (K::Cast { arg: x, .. }, K::Cast { arg: y, .. }) => both(x, y),
         (K::And(x), K::And(y)) | (K::Or(x), K::Or(y)) | (K::Coalesce(x), K::Coalesce(y)) => all(x, y),
         (K::Greatest(x), K::Greatest(y)) | (K::Least(x), K::Least(y)) => all(x, y),
         (K::Not(x), K::Not(y)) => both(x, y),

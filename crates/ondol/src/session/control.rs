@@ -7,7 +7,6 @@
 //!   what it refuses (SAVEPOINT outside a transaction) is refused.
 use crate::session::Session;
 use crate::session::output::Output;
-use crate::session::settings::Settings;
 use ondol_engine::{Access, Token};
 use ondol_sql::bound::Modes;
 use ondol_sql::level::IsolationLevel;
@@ -169,25 +168,21 @@ impl Session {
     }
 
     pub(crate) fn settings_committed(&mut self) {
-        let before = self.settings.clone();
-        self.settings.end_transaction();
-        self.settings_ended(&before)
+        let changed = self.settings.end_transaction();
+        self.settings_ended(changed)
     }
 
     pub(crate) fn settings_rolled_back(&mut self) {
-        let before = self.settings.clone();
-        if let Some((_, m)) = self.marks.first() {
-            self.settings.go_back(m)
-        }
-        self.settings_ended(&before)
+        let changed = self.marks.first().is_some_and(|(_, m)| self.settings.go_back(m));
+        self.settings_ended(changed)
     }
 
-    fn settings_ended(&mut self, before: &Settings) {
+    fn settings_ended(&mut self, changed: bool) {
         self.marks.clear();
         self.cursors.sweep();
-        match self.settings.shares_values(before) {
-            true => self.look_for_held(),
-            false => self.settings_changed(),
+        match changed {
+            true => self.settings_changed(),
+            false => self.look_for_held(),
         }
     }
 

@@ -16,7 +16,7 @@ use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, Query, Statement, Target};
 use ondol_sql::catalog::{Sight, by_key};
 use ondol_sql::code::{Program, Rejected};
-use ondol_sql::compile::compile_in;
+use ondol_sql::compile::compile;
 use ondol_sql::interpret::{self, Env, Frame, Frames, Host, RowPrograms, Sink};
 use ondol_sql::plan::ways::Ways;
 use ondol_types::func::{Caller, Context, NoCaller};
@@ -214,7 +214,7 @@ fn compile_at(
     explain: Option<ExplainOptions>,
 ) -> SqlResult<Program> {
     let find = |f: &Arc<FunctionDef>| program_at(f, catalog, depth + 1).map(Arc::new);
-    let program = compile_in(catalog, bound, &find, limits, ways, explain)?;
+    let program = compile(catalog, bound, &find, limits, ways, explain)?;
     // What is only explained reads nothing.
     if explain.is_none_or(|e| e.analyze)
         && let Some(t) = program.tables.iter().find(|t| t.def.is_unpopulated())
@@ -426,7 +426,7 @@ impl Session {
         if let Some(settings) = seen.settings.filter(|_| seen.changed) {
             self.settings = settings;
             if !self.connection.in_transaction() {
-                self.settings.end_transaction()
+                self.settings.end_transaction();
             }
             self.settings_changed()
         }

@@ -10,7 +10,7 @@
 //!   reference. A name with a dot that was made in a transaction stays when that is rolled back, and is
 //!   empty.
 //! - **T3** The mode of the running transaction lies beside them: a transaction that sets nothing leaves the
-//!   same values, and nothing that follows from them is made again ([`Settings::shares_values`]).
+//!   same values, and nothing that follows from them is made again.
 use ondol_sql::level::IsolationLevel;
 use ondol_types::style::{IntervalStyle, Styles};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -154,8 +154,8 @@ impl Settings {
         *self = Settings { mode: self.mode, base: self.base.clone(), now: new.clone(), lasting: new }
     }
 
-    /// Goes back to a place that was remembered.
-    pub fn go_back(&mut self, mark: &Settings) {
+    /// Goes back to a place that was remembered. Whether values are others now.
+    pub fn go_back(&mut self, mark: &Settings) -> bool {
         let before = std::mem::replace(self, mark.clone());
         for (name, _) in before.now.custom.iter() {
             for values in [&mut self.now, &mut self.lasting] {
@@ -164,11 +164,7 @@ impl Settings {
                 }
             }
         }
-    }
-
-    /// T3.
-    pub fn shares_values(&self, other: &Settings) -> bool {
-        Arc::ptr_eq(&self.now, &other.now)
+        !Arc::ptr_eq(&self.now, &before.now)
     }
 
     fn at(&self, place: usize) -> &str {
@@ -323,8 +319,12 @@ impl Settings {
     }
 
     /// The transaction was committed: what was LOCAL ends. A name with a dot that came with it stays.
-    pub fn end_transaction(&mut self) {
+    /// Whether values are others now.
+    pub fn end_transaction(&mut self) -> bool {
         self.mode = USUAL_MODE;
+        if Arc::ptr_eq(&self.now, &self.lasting) {
+            return false;
+        }
         let local = std::mem::replace(&mut self.now, self.lasting.clone());
         if local.custom.len() > self.lasting.custom.len() {
             let lasting = Arc::make_mut(&mut self.lasting);
@@ -335,6 +335,7 @@ impl Settings {
             }
             self.now = self.lasting.clone();
         }
+        true
     }
 }
 

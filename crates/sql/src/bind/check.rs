@@ -51,6 +51,30 @@ fn columns_of(e: &Expr) -> Vec<(u16, u32)> {
     found
 }
 
+/// What `bind` makes of a text that is one expression, as it is written if it is to be shown
+/// ([`super::written`]).
+fn with_text<T>(
+    catalog: &Catalog,
+    text: &str,
+    verbatim: bool,
+    bind: impl for<'t> FnOnce(&mut Binder<'t>, &'t Node) -> SqlResult<T>,
+) -> SqlResult<(T, Notes)> {
+    let sql = format!("{HEAD}{text}");
+    let raws = parse(&sql)?;
+    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
+    let target = super::only_target(&raws).ok_or_else(bad)?;
+    let binder = Binder::new(catalog, &sql, &[]);
+    let mut binder = if verbatim { binder.verbatim() } else { binder };
+    let bound = bind(&mut binder, target)?;
+    Ok((bound, binder.into_notes()))
+}
+
+/// An error whose place is in the text of a definition, not in the statement's.
+fn elsewhere(mut e: SqlError) -> SqlError {
+    e.0.position = None;
+    e
+}
+
 /// Binds the text of a check, or of what a column is computed by, over the columns, which are those of
 /// relation 0. Places are in the text.
 fn bind_text(
@@ -60,20 +84,11 @@ fn bind_text(
     text: &str,
     is_condition: bool,
 ) -> SqlResult<Expr> {
-    let sql = format!("{HEAD}{text}");
-    let raws = parse(&sql)?;
-    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
-    let target = super::only_target(&raws).ok_or_else(bad)?;
-    let mut binder = Binder::new(catalog, &sql, &[]);
-    let bound = match is_condition {
+    let (mut e, _) = with_text(catalog, text, false, |binder, target| match is_condition {
         true => binder.row_condition(table, columns, target),
         false => binder.row_expr(table, columns, Clause::Check, "check constraint", target, |_, e| Ok(e)),
-    };
-    let mut e = bound.map_err(|mut e| {
-        // Its place is in the check's text, not in the statement's.
-        e.0.position = None;
-        e
-    })?;
+    })
+    .map_err(elsewhere)?;
     walk_expr_mut(&mut e, 0, &mut |e, _| {
         e.at = e.at.checked_sub(HEAD.len() as u32).filter(|_| e.at != u32::MAX).unwrap_or(u32::MAX);
         true
@@ -101,17 +116,11 @@ pub fn text_as_written(catalog: &Catalog, def: &TableDef, what: TableText<'_>) -
         TableText::Value(_) => column.and_then(|c| c.computed().or(c.default.as_deref())),
     };
     let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, "not one expression");
-    let text = text.ok_or_else(bad)?;
-    let sql = format!("{HEAD}{text}");
-    let raws = parse(&sql)?;
-    let target = super::only_target(&raws).ok_or_else(bad)?;
-    let mut binder = Binder::new(catalog, &sql, &[]).verbatim();
-    let e = match column {
-        None => binder.row_condition(&def.full_name(), &def.columns, target)?,
-        Some(c) if c.computed().is_some() => binder.generation(&def.full_name(), &def.columns, c, target)?,
-        Some(c) => binder.default_value(target, c)?,
-    };
-    Ok((e, binder.into_notes()))
+    with_text(catalog, text.ok_or_else(bad)?, true, |binder, target| match column {
+        None => binder.row_condition(&def.full_name(), &def.columns, target),
+        Some(c) if c.computed().is_some() => binder.generation(&def.full_name(), &def.columns, c, target),
+        Some(c) => binder.default_value(target, c),
+    })
 }
 
 /// Binds the text of an index's expression or predicate over the columns, which are those of relation 0.
@@ -122,7 +131,9 @@ pub fn bind_over_row(
     over: Over,
     text: &str,
 ) -> SqlResult<Expr> {
-    bind_over_row_by(catalog, table, columns, over, text, false).map(|(e, _)| e)
+    with_text(catalog, text, false, |b, target| b.over_row(table, columns, over, target))
+        .map(|(e, _)| e)
+        .map_err(elsewhere)
 }
 
 /// The same, as it is written.
@@ -133,28 +144,7 @@ pub fn over_row_as_written(
     over: Over,
     text: &str,
 ) -> SqlResult<(Expr, Notes)> {
-    bind_over_row_by(catalog, table, columns, over, text, true)
-}
-
-fn bind_over_row_by(
-    catalog: &Catalog,
-    table: &Name,
-    columns: &[ColumnDef],
-    over: Over,
-    text: &str,
-    verbatim: bool,
-) -> SqlResult<(Expr, Notes)> {
-    let sql = format!("{HEAD}{text}");
-    let raws = parse(&sql)?;
-    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
-    let target = super::only_target(&raws).ok_or_else(bad)?;
-    let binder = Binder::new(catalog, &sql, &[]);
-    let mut binder = if verbatim { binder.verbatim() } else { binder };
-    let e = binder.over_row(table, columns, over, target).map_err(|mut e| {
-        e.0.position = None;
-        e
-    })?;
-    Ok((e, binder.into_notes()))
+    with_text(catalog, text, true, |b, target| b.over_row(table, columns, over, target)).map_err(elsewhere)
 }
 
 /// The condition of a check of a table.

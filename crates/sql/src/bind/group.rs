@@ -2,6 +2,7 @@
 
 use super::tree::at_expr;
 use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, SortKey, walk_expr_mut};
+use crate::imply::same_by;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
 /// Puts an aggregate on a list, unless it is there. `None`: there are too many to be numbered.
@@ -38,55 +39,18 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
 /// The same, where `b` stands `level` levels further in than `a`.
 fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
     use ExprKind as K;
-    let both = |x: &Expr, y: &Expr| same_below(x, y, level);
-    let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| both(x, y));
-    if a.ty != b.ty {
-        return false;
-    }
-    match (&a.kind, &b.kind) {
-        (K::Const(x), K::Const(y)) => x.is_same(y),
-        (K::Param(x), K::Param(y)) => x == y,
+    same_by(a, b, &|a, b| match (&a.kind, &b.kind) {
         (K::Column { depth: d, rel: r, column: c }, K::Column { depth, rel, column }) => {
-            d + level == *depth && r == rel && c == column
+            Some(d + level == *depth && r == rel && c == column)
         }
-        (K::Group(x), K::Group(y)) => x == y && level == 0,
-        (K::Aggregate { depth: d, index: i }, K::Aggregate { depth, index }) => {
-            d + level == *depth && i == index
+        (K::Group(x), K::Group(y)) => Some(x == y && level == 0),
+        (K::Aggregate { depth: d, index: i }, K::Aggregate { depth, index })
+        | (K::GroupOuter { depth: d, index: i }, K::GroupOuter { depth, index }) => {
+            Some(d + level == *depth && i == index)
         }
-        (K::GroupOuter { depth: d, index: i }, K::GroupOuter { depth, index }) => {
-            d + level == *depth && i == index
-        }
-        (K::Call { func: f, args: x }, K::Call { func: g, args: y }) => f == g && all(x, y),
-        (K::Cast { arg: x, explicit: e }, K::Cast { arg: y, explicit: f }) => e == f && both(x, y),
-        (K::And(x), K::And(y)) | (K::Or(x), K::Or(y)) | (K::Coalesce(x), K::Coalesce(y)) => all(x, y),
-        (K::Greatest(x), K::Greatest(y)) | (K::Least(x), K::Least(y)) => all(x, y),
-        (K::Not(x), K::Not(y)) => both(x, y),
-        (K::IsNull { arg: x, negated: n }, K::IsNull { arg: y, negated: m }) => n == m && both(x, y),
-        (K::BoolTest { arg: x, want: w, negated: n }, K::BoolTest { arg: y, want: v, negated: m }) => {
-            w == v && n == m && both(x, y)
-        }
-        (K::Distinct { left: l, right: r, eq: e, negated: n }, K::Distinct { left, right, eq, negated }) => {
-            e == eq && n == negated && both(l, left) && both(r, right)
-        }
-        (K::NullIf { left: l, right: r, eq: e }, K::NullIf { left, right, eq }) => {
-            e == eq && both(l, left) && both(r, right)
-        }
-        (K::Case { whens: x, otherwise: o }, K::Case { whens: y, otherwise: p }) => {
-            let otherwise = match (o, p) {
-                (None, None) => true,
-                (Some(o), Some(p)) => both(o, p),
-                _ => false,
-            };
-            otherwise
-                && x.len() == y.len()
-                && x.iter().zip(y).all(|(x, y)| both(&x.0, &y.0) && both(&x.1, &y.1))
-        }
-        (
-            K::InList { arg: x, list: k, eq: e, negated: n },
-            K::InList { arg: y, list: l, eq: f, negated: m },
-        ) => e == f && n == m && both(x, y) && all(k, l),
-        _ => false,
-    }
+        (K::Cast { explicit: e, .. }, K::Cast { explicit: f, .. }) if e != f => Some(false),
+        _ => None,
+    })
 }
 
 /// Rewrites what is evaluated after grouping so that it refers to columns of its level only through group

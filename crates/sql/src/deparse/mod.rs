@@ -29,7 +29,7 @@ mod query;
 pub use crate::bind::check::TableText;
 use crate::bind::check::{self, Over};
 use crate::bind::written::{Notes, Verbatim};
-use crate::bound::{Query, Rel, RelEntry};
+use crate::bound::{Expr, Query, Rel, RelEntry};
 use ondol_engine::{Catalog, ColumnDef, Name, Path, Table, ViewDef};
 use ondol_types::SqlResult;
 use std::collections::BTreeSet;
@@ -174,11 +174,17 @@ fn over_row_in(
     let (e, notes) = check::over_row_as_written(catalog, table, columns, over, text)?;
     let columns = columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
     let entry = RelEntry { rel: Rel::Values(Vec::new()), alias: String::new(), columns };
-    let query = Query { rels: vec![entry], ..Query::default() };
-    let mut w = Scribe::new(&notes, catalog, style);
+    let w = Scribe::new(&notes, catalog, style);
+    Ok(over_one(w, entry, &e))
+}
+
+/// An expression over the only relation there is.
+fn over_one(w: Scribe<'_>, rel: RelEntry, e: &Expr) -> String {
+    let query = Query { rels: vec![rel], ..Query::default() };
+    let mut w = w;
     w.scopes.push(Scope { query: Some(&query), names: vec![String::new()] });
-    w.expr(&e, false);
-    Ok(w.out)
+    w.expr(e, false);
+    w.out
 }
 
 /// A view's query as PostgreSQL's `pg_get_viewdef` shows it, to be read by the path.
@@ -203,13 +209,10 @@ pub fn of_table(
     let (e, notes) = crate::bind::check::text_as_written(catalog, &table.def, what)?;
     let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
     let rel = RelEntry { rel: Rel::Table(table.clone()), alias: table.def.name.clone(), columns };
-    let query = Query { rels: vec![rel], ..Query::default() };
     let mut w = Scribe::new(&notes, catalog, Style::Shown { pretty });
     w.path = path;
     w.bare = true;
-    w.scopes.push(Scope { query: Some(&query), names: vec![String::new()] });
-    w.expr(&e, false);
-    Ok(w.out)
+    Ok(over_one(w, rel, &e))
 }
 
 /// A view's query in numbers, written anew: the same as before as long as it means what it meant.

@@ -38,7 +38,8 @@ impl Host for Bodies {
     }
     fn function(&self, f: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let bound = crate::bind::bind_function(f, &self.0)?;
-        crate::compile::compile(&bound, &|f| self.function(f), Limits::NONE, Ways::ALL, None).map(Arc::new)
+        crate::compile::compile(&self.0, &bound, &|f| self.function(f), Limits::NONE, Ways::ALL, None)
+            .map(Arc::new)
     }
 }
 
@@ -72,7 +73,7 @@ impl Db {
         let host = Bodies(self.connection.catalog());
         let find: FindFunction<'_> = &|f| host.function(f);
         let bound = self.bind(sql)?;
-        let program = crate::compile::compile(&bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS))?;
+        let program = crate::compile::compile(&host.0, &bound, find, Limits::NONE, Ways::ALL, Some(OPTIONS))?;
         // What is stored comes back as it was.
         let again = Program::decode(&program.encode(), &self.connection.catalog()).unwrap();
         assert_eq!(again.ops, program.ops);
@@ -503,8 +504,9 @@ fn explaining() {
     let bound = db.bind(sql).unwrap();
     let options = ExplainOptions { analyze: true, ..OPTIONS };
     let find: FindFunction<'_> = &|f| host.function(f);
-    let program =
-        Arc::new(crate::compile::compile(&bound, find, Limits::NONE, Ways::ALL, Some(options)).unwrap());
+    let program = Arc::new(
+        crate::compile::compile(&host.0, &bound, find, Limits::NONE, Ways::ALL, Some(options)).unwrap(),
+    );
     let (_, lines) =
         run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY, options).unwrap();
     let text = lines.join("\n");

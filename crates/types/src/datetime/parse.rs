@@ -691,10 +691,16 @@ impl Parts {
             (None, None) => (a, b, 0),
         };
         self.fraction = decimals.map_or(Ok(0), fraction)?;
-        if self.minute > 59 || self.second > 60 || self.usecs_of_day() > USECS_PER_DAY || self.hour > 24 {
-            return Err(Fault::Range);
-        }
+        self.check_time()?;
         Ok(known::TIME)
+    }
+
+    /// A time that a clock shows, or the end of its day.
+    fn check_time(&self) -> Result<(), Fault> {
+        match self.minute > 59 || self.second > 60 || self.usecs_of_day() > USECS_PER_DAY || self.hour > 24 {
+            true => Err(Fault::Range),
+            false => Ok(()),
+        }
     }
 
     /// A number on its own.
@@ -904,10 +910,8 @@ impl Parts {
         if !has(needed) || has(known::ZONE_MODIFIER) && !has(known::ZONE) {
             return Err(Fault::Format);
         }
-        if wanted == Wanted::Time
-            && (self.minute > 59 || self.second > 60 || self.usecs_of_day() > USECS_PER_DAY || self.hour > 24)
-        {
-            return Err(Fault::Range);
+        if wanted == Wanted::Time {
+            self.check_time()?
         }
         // Times that were run together are not held against the clock: as in PostgreSQL, 2500 is one o'clock
         // of the next day.

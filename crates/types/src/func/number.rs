@@ -882,56 +882,55 @@ fn real(c: &Call<'_>) -> SqlResult<f32> {
 
 /// The bucket of an operand among so many between two bounds.
 fn bucket_of_float(x: f64, low: f64, high: f64, count: i32) -> SqlResult<Value> {
-    let invalid = |m: &str| SqlError::new(WIDTH_BUCKET, m);
-    if count <= 0 {
-        return Err(invalid("count must be greater than zero"));
-    }
-    if x.is_nan() || low.is_nan() || high.is_nan() {
-        return Err(invalid("operand, lower bound, and upper bound cannot be NaN"));
-    }
-    if low.is_infinite() || high.is_infinite() {
-        return Err(invalid("lower and upper bounds must be finite"));
-    }
+    let no_number = x.is_nan() || low.is_nan() || high.is_nan();
+    check_buckets(count, no_number, low.is_infinite() || high.is_infinite())?;
     let beyond = || count.checked_add(1).ok_or_else(|| super::out_of_range("integer"));
-    let part = |top: f64, bottom: f64, far: bool| {
-        // Halved where the difference is no number.
-        let ratio = if far { (top / 2.0) / (bottom / 2.0) } else { top / bottom };
-        let n = (f64::from(count) * ratio) as i32;
+    let part = |top: f64, bottom: f64| {
+        let n = (f64::from(count) * (top / bottom)) as i32;
         // Rounding may have made it one too many.
         n.min(count - 1) + 1
     };
+    // Halved where the difference is no number.
     let far = (high - low).is_infinite();
     let between = |from: f64, to: f64| if far { from / 2.0 - to / 2.0 } else { from - to };
     Ok(Value::Int4(if low < high {
         match x {
             x if x < low => 0,
             x if x >= high => beyond()?,
-            x => part(between(x, low), between(high, low), false),
+            x => part(between(x, low), between(high, low)),
         }
     } else if low > high {
         match x {
             x if x > low => 0,
             x if x <= high => beyond()?,
-            x => part(between(low, x), between(low, high), false),
+            x => part(between(low, x), between(low, high)),
         }
     } else {
-        return Err(invalid("lower bound cannot equal upper bound"));
+        return Err(invalid_bucket("lower bound cannot equal upper bound"));
     }))
 }
 
-const WIDTH_BUCKET: &str = "2201G";
+fn invalid_bucket(message: &str) -> SqlError {
+    SqlError::new("2201G", message)
+}
+
+/// Whether there is a bucket to be told.
+fn check_buckets(count: i32, no_number: bool, endless: bool) -> SqlResult<()> {
+    if count <= 0 {
+        return Err(invalid_bucket("count must be greater than zero"));
+    }
+    if no_number {
+        return Err(invalid_bucket("operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if endless {
+        return Err(invalid_bucket("lower and upper bounds must be finite"));
+    }
+    Ok(())
+}
 
 fn bucket_of_numeric(x: &Numeric, low: &Numeric, high: &Numeric, count: i32) -> SqlResult<Value> {
-    let invalid = |m: &str| SqlError::new(WIDTH_BUCKET, m);
-    if count <= 0 {
-        return Err(invalid("count must be greater than zero"));
-    }
-    if x.is_nan() || low.is_nan() || high.is_nan() {
-        return Err(invalid("operand, lower bound, and upper bound cannot be NaN"));
-    }
-    if low.is_infinite() || high.is_infinite() {
-        return Err(invalid("lower and upper bounds must be finite"));
-    }
+    let no_number = x.is_nan() || low.is_nan() || high.is_nan();
+    check_buckets(count, no_number, low.is_infinite() || high.is_infinite())?;
     let beyond = || count.checked_add(1).ok_or_else(|| super::out_of_range("integer"));
     let part = |top: Numeric, bottom: Numeric| -> SqlResult<i32> {
         let many = top.mul(&Numeric::from_scaled(count.into(), 0))?;
@@ -939,7 +938,7 @@ fn bucket_of_numeric(x: &Numeric, low: &Numeric, high: &Numeric, count: i32) -> 
     };
     let order = low.cmp(high);
     Ok(Value::Int4(match order {
-        std::cmp::Ordering::Equal => return Err(invalid("lower bound cannot equal upper bound")),
+        std::cmp::Ordering::Equal => return Err(invalid_bucket("lower bound cannot equal upper bound")),
         std::cmp::Ordering::Less if *x < *low => 0,
         std::cmp::Ordering::Less if *x >= *high => beyond()?,
         std::cmp::Ordering::Less => part(x.sub(low)?, high.sub(low)?)?,
