@@ -7,6 +7,7 @@
 //! - **X3** Nothing here begins or ends a statement.
 use super::Env;
 use super::access;
+use super::aggregate;
 use super::datum::{Datum, Purse, Tag};
 use super::far;
 use super::frame::Frame;
@@ -457,6 +458,8 @@ pub(super) fn exec<const MODE: u8>(
                 }
             }
             Op::PointRow { cursor, values } => point_row(f, program, connection, sink, cursor, values)?,
+            Op::GroupFor { group, key } => aggregate::choose(f, group, key)?,
+            Op::AggStep { group, agg, args } => aggregate::feed(f, group, agg, args)?,
             // Everything else is a call away, so that this loop stays small enough for the processor's
             // registers.
             _ => {

@@ -5,9 +5,10 @@
 //! small. The answer is where to jump, or nothing: then the next instruction follows. exec/X1 to exec/X3 hold
 //! here too.
 use super::advisory::{self, is_advisory};
+use super::aggregate::state_of;
 use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
 use super::exec::{TICKS, World, canceled, internal};
-use super::frame::{Frame, Groups};
+use super::frame::Frame;
 use super::store::HashTable;
 use super::{access, functions};
 use crate::code::Program;
@@ -15,7 +16,6 @@ use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
 use crate::code::program::PARAM_REGISTERS;
 use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
-use ondol_types::agg::AggState;
 use ondol_types::func::{Context, FuncId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -55,27 +55,6 @@ fn lock_words(how: How) -> (LockStrength, Wait) {
         How::ShareNoWait => (LockStrength::Share, Wait::NoWait),
         How::ShareSkip => (LockStrength::Share, Wait::SkipLocked),
     }
-}
-
-/// The current group becomes the key's, which is begun if it is new.
-pub(super) fn group_for(
-    g: &mut Groups,
-    key: &[Datum],
-    memory: &[u8],
-    allow: &mut Allowance,
-) -> SqlResult<()> {
-    if g.table.put_new(key, memory, allow)?
-        && let Some(def) = &g.def
-    {
-        g.states.extend(def.aggs.iter().map(|(id, _)| AggState::new(*id)));
-        allow.take(def.aggs.len() * size_of::<AggState>())?;
-    }
-    Ok(())
-}
-
-pub(super) fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
-    let n = g.def.as_ref()?.aggs.len();
-    g.states.get_mut(g.table.current().checked_mul(n)?.checked_add(agg as usize)?)
 }
 
 /// exec/X2
@@ -581,20 +560,6 @@ pub(super) fn exec(
             let g = &mut f.groups[group.0 as usize];
             g.table.clear();
             g.states.clear();
-        }
-        Op::GroupFor { group, key } => {
-            group_for(&mut f.groups[group.0 as usize], row!(key), &f.memory, &mut f.allow)?
-        }
-        Op::AggStep { group, agg, args } => {
-            let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
-                return Err(internal("an aggregate is fed before its group is chosen"));
-            };
-            let before = state.kept_bytes();
-            with_values(row!(args), &f.memory, |v| state.step(v))?;
-            let more = state.kept_bytes().saturating_sub(before);
-            if more > 0 {
-                f.allow.take(more)?
-            }
         }
         Op::GroupIndex { dst, group } => {
             set!(dst, Datum::int(f.groups[group.0 as usize].table.current() as i64))

@@ -17,6 +17,7 @@
 //! Not here: DDL, sessions, and text of any kind.
 mod access;
 mod advisory;
+mod aggregate;
 mod batch;
 pub mod datum;
 mod exec;

@@ -14,9 +14,9 @@
 //!   meets them, and of equal extremes the last one counts, as with one thread. Only sums of floating-point
 //!   numbers are added up in another order: part by part.
 //! - **C3** All shares see the statement's view, parameters and time.
+use super::aggregate::{group_for, state_of};
 use super::datum::Allowance;
 use super::exec::{Exit, PART, PLAIN, World, exec, internal};
-use super::far::{group_for, state_of};
 use super::frame::Frame;
 use super::rows::{Nowhere, Sink};
 use super::store::HashTable;

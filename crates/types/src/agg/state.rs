@@ -146,37 +146,47 @@ impl AggState {
         }
     }
 
-    /// Takes in one row's arguments.
+    /// Takes in one row's arguments. How many bytes more it keeps then.
     #[inline]
-    pub fn step(&mut self, args: &[ValueRef<'_>]) -> SqlResult<()> {
+    pub fn step(&mut self, args: &[ValueRef<'_>]) -> SqlResult<usize> {
         // The usual aggregates, short enough to stand in the caller's loop.
         match (&mut self.fold, args) {
+            (Fold::Count(n), []) if matches!(self.def.kind, Kind::CountRows) && *n < i64::MAX => *n += 1,
             (Fold::Ints { sum, rows }, [ValueRef::Int4(n)]) => {
                 *sum += i128::from(*n);
                 *rows += 1;
-                Ok(())
             }
             (Fold::Ints { sum, rows }, [ValueRef::Int8(n)]) => {
                 *sum += i128::from(*n);
                 *rows += 1;
-                Ok(())
             }
             (Fold::Exact { sum, rows }, [ValueRef::Packed(n)]) => {
                 *rows += 1;
                 sum.add_packed(*n);
-                Ok(())
             }
             (Fold::Exact { sum, rows }, [ValueRef::Numeric(n)]) => {
                 *rows += 1;
                 sum.add_encoded(n);
-                Ok(())
             }
-            _ => self.step_any(args),
+            (Fold::Extreme(Some(Kept::Int(kept))), [ValueRef::Date(d)]) => {
+                if replaces(self.def.kind, i64::from(*d).cmp(kept)) {
+                    *kept = i64::from(*d)
+                }
+            }
+            _ => return self.step_any(args),
         }
+        Ok(0)
     }
 
     /// [`AggState::step`] for every state.
-    fn step_any(&mut self, args: &[ValueRef<'_>]) -> SqlResult<()> {
+    #[inline(never)]
+    fn step_any(&mut self, args: &[ValueRef<'_>]) -> SqlResult<usize> {
+        let before = self.kept_bytes();
+        self.take_in(args)?;
+        Ok(self.kept_bytes().saturating_sub(before))
+    }
+
+    fn take_in(&mut self, args: &[ValueRef<'_>]) -> SqlResult<()> {
         if args.len() != self.def.fed() {
             return Err(internal(format!("aggregate {} was fed {} arguments", self.def.name, args.len())));
         }

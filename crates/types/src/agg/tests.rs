@@ -10,12 +10,12 @@ fn feed(state: &mut AggState, type_name: &str, rows: &[&str]) -> SqlResult<()> {
         let (t, v) = argument(&format!("{type_name}:{row}"))?;
         let mut scratch = Vec::new();
         let v = v.as_ref(&mut scratch);
-        match (state.def().args, t) {
+        let _kept = match (state.def().args, t) {
             ([_, _], TypeId::BYTEA) => state.step(&[v, ValueRef::Bytea(b",")])?,
             ([_, _], _) => state.step(&[v, ValueRef::Text(",")])?,
             ([], _) => state.step(&[])?,
             _ => state.step(&[v])?,
-        }
+        };
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ fn merged_states_answer_as_one() {
 #[test]
 fn rows_are_counted_without_arguments() {
     let mut s = AggState::new(resolve_aggregate("count", &[]).expect("count(*)").id);
-    s.step(&[]).and_then(|()| s.step(&[])).expect("rows are countable");
+    s.step(&[]).and_then(|_| s.step(&[])).expect("rows are countable");
     assert_eq!(s.finish(), Ok(Value::Int8(2)));
 }
 
@@ -92,7 +92,7 @@ fn wrong_rows_and_foreign_states_are_errors() {
         for w in [ValueRef::Bool(true), ValueRef::Bytea(b"\xff"), ValueRef::Text("x"), ValueRef::Float8(1.0)]
         {
             // Wrong types must not panic, whether or not they are noticed.
-            let _ = s.step(&vec![w; d.args.len()]).and_then(|()| s.finish().map(drop));
+            let _ = s.step(&vec![w; d.args.len()]).and_then(|_| s.finish().map(drop));
         }
     }
     let mut s = AggState::new(id::SUM_INT4);
