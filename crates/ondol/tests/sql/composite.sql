@@ -181,3 +181,22 @@ SELECT relname, relkind, reltype <> 0 AS has_type FROM pg_class WHERE relname IN
 SELECT c.relname, a.attname, a.atttypid::regtype, a.attnum FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relname IN ('pair', 'quad') ORDER BY 1, 4;
 DROP TYPE pair;
 DROP TYPE nothing, s.freer;
+-- what is assigned in parts is held to its domain once it is whole
+CREATE TYPE in_parts AS (a int, b int[]);
+CREATE DOMAIN whole AS in_parts CHECK (coalesce((VALUE).a, 0) = coalesce((VALUE).b[1], 0));
+CREATE DOMAIN rising AS int[] CHECK (VALUE[1] < VALUE[2]);
+CREATE TABLE parts (id int, p whole, r rising, q whole[]);
+INSERT INTO parts (id, r[1], r[2]) VALUES (1, 1, 2);
+INSERT INTO parts (id, r[1], r[2]) VALUES (2, 1, 2), (3, 2, 1);
+INSERT INTO parts (id, r[1], r[2]) SELECT 2, 2, 1;
+INSERT INTO parts (id, p.a, p.b) VALUES (4, 1, '{1}');
+INSERT INTO parts (id, p.a, p.b) SELECT 5, 1, '{1}';
+INSERT INTO parts (id, p.a) VALUES (6, 1);
+INSERT INTO parts (id, p.b[1], p.a) VALUES (7, 3, 3);
+INSERT INTO parts (id, q[1].a, q[1].b) VALUES (8, 1, '{1}');
+UPDATE parts SET r[1] = 5, r[2] = 6 WHERE id = 1;
+UPDATE parts SET r[1] = 7 WHERE id = 1;
+UPDATE parts SET p.a = NULL WHERE id = 4;
+UPDATE parts SET p.a = 9, p.b[1] = 9, p.b[2] = 8 WHERE id = 4;
+SELECT * FROM parts ORDER BY id;
+DROP TABLE parts;

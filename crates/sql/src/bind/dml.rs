@@ -6,7 +6,7 @@ use super::scope::{Clause, column};
 use super::select::null;
 use super::tree::{at, at_expr, kind, list, need, place, refuse, unexpected, variant};
 use super::updatable::{Change, Changed};
-use super::{Binder, coerce};
+use super::{Binder, coerce, row};
 use crate::bound::{
     Expr, ExprKind, From, Inner, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef,
     Target, walk_expr,
@@ -15,7 +15,7 @@ use crate::parse::tree::{self, Node, ResTarget, node::Node as Kind};
 use ondol_engine::name::PUBLIC;
 use ondol_engine::{Catalog, ColumnDef, Generated, Name, Table};
 use ondol_types::func::Volatility;
-use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// A column's default, of the column's type; NULL if it has none.
 pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
@@ -206,10 +206,13 @@ impl<'a> Binder<'a> {
                 let targets = set(types.len())?;
                 let columns: Vec<&ColumnDef> = targets.iter().map(|c| &table.def.columns[*c]).collect();
                 let query = coerce::convert_targets(self, query, &mut |b, i, e| {
-                    match parts.get(i).is_some_and(|p| !p.0.is_empty()) {
-                        // What it becomes is told where the column is put together.
-                        true => b.settle(e),
-                        false => b.assign(e, declared(columns[i]), &columns[i].name),
+                    // What a part becomes is told where the column is put together.
+                    match parts.get(i).map_or(&[][..], |p| p.0) {
+                        [] => b.assign(e, declared(columns[i]), &columns[i].name),
+                        part => match row::part_type(declared(columns[i]), part) {
+                            Some(ty) if e.ty.id == TypeId::UNKNOWN => b.cast(e, ty.base(), false),
+                            _ => b.settle(e),
+                        },
                     }
                 })?;
                 let query = match parts.iter().all(|p| p.0.is_empty()) {
@@ -343,6 +346,13 @@ impl<'a> Binder<'a> {
                 None => made.push((targets[n], Target { expr, name: c.name.clone(), hidden: false })),
             }
         }
+        for (column, target) in &mut made {
+            let is_it = |n: &usize| targets[*n] == *column && !parts[*n].0.is_empty();
+            if let Some(n) = (0..given.len()).find(is_it) {
+                let whole = std::mem::replace(&mut target.expr, null(Type::UNKNOWN));
+                target.expr = self.in_declared(whole, declared(columns[n]).id)?
+            }
+        }
         let entry = RelEntry { rel: Rel::Query(Box::new(query)), alias: "*SELECT*".into(), columns: given };
         let targets = made.into_iter().map(|m| m.1).collect();
         Ok(Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() })
@@ -381,6 +391,7 @@ impl<'a> Binder<'a> {
                     let c = &changed.table.def.columns[*column];
                     let (nodes, location) = parts[n];
                     let found = made.iter().position(|m| m == column);
+                    let is_last = !targets[n + 1..].contains(column);
                     if !nodes.is_empty() {
                         if is_default(item) {
                             let message = "cannot set a subfield to DEFAULT";
@@ -394,8 +405,11 @@ impl<'a> Binder<'a> {
                             Some(i) => std::mem::replace(&mut exprs[i], null(c.ty)),
                             None => null(c.ty),
                         };
-                        let made_of =
+                        let mut made_of =
                             b.assigned_part(&c.name, declared(c), before, nodes, value, location)?;
+                        if is_last {
+                            made_of = b.in_declared(made_of, declared(c).id)?
+                        }
                         match found {
                             Some(i) => exprs[i] = made_of,
                             None => {
@@ -506,7 +520,6 @@ impl<'a> Binder<'a> {
                 let value = self.expr(value)?;
                 let of = declared(def);
                 let expr = self.assigned_part(&def.name, of, before, &t.indirection, value, t.location)?;
-                let expr = self.in_declared(expr, declared(def).id)?;
                 if let Some(i) = earlier {
                     targets[i].expr = expr;
                     continue;
@@ -518,6 +531,11 @@ impl<'a> Binder<'a> {
             }
             assign.push(column as u16);
             items.push(is_item);
+        }
+        for (n, _) in items.iter().enumerate().filter(|i| *i.1) {
+            let def = &table.def.columns[usize::from(assign[n])];
+            let whole = std::mem::replace(&mut targets[n].expr, null(Type::UNKNOWN));
+            targets[n].expr = self.in_declared(whole, declared(def).id)?
         }
         Ok((assign, targets))
     }

@@ -67,6 +67,29 @@ fn cannot_cast(from: TypeId, to: TypeId, at: u32) -> SqlError {
     at_expr(SqlError::new(sqlstate::CANNOT_COERCE, message), at)
 }
 
+/// The type of a part of a value that `nodes` say, if it has one.
+pub(super) fn part_type(ty: Type, nodes: &[Node]) -> Option<Type> {
+    let (first, rest) = match nodes.split_first() {
+        Some(split) => split,
+        None => return Some(ty),
+    };
+    match kind(first).ok()? {
+        Kind::String(s) => {
+            let fields = fields_of_type(ty.base().id)?;
+            part_type(fields.iter().find(|f| f.0 == s.sval)?.1, rest)
+        }
+        _ => {
+            let indices = |n: &Node| match &n.node {
+                Some(Kind::AIndices(i)) => Some(i.is_slice),
+                _ => None,
+            };
+            let subscripts: Vec<bool> = nodes.iter().map_while(indices).collect();
+            let item = if subscripts.contains(&true) { ty.base() } else { ty.base().element()? };
+            part_type(item, &nodes[subscripts.len()..])
+        }
+    }
+}
+
 impl<'a> Binder<'a> {
     /// `ROW(...)`
     pub(super) fn row_constructor(&mut self, r: &'a RowExpr) -> SqlResult<Expr> {
@@ -423,7 +446,8 @@ impl<'a> Binder<'a> {
     }
 
     /// The value that something has after an assignment to a part of it, which `nodes` say. `of` and `ty` are
-    /// the column and the type of what the assignment is made to, `before` its value.
+    /// the column and the type of what the assignment is made to, `before` its value. What is within it is of
+    /// its domain; whether the whole is, is to be looked at once all of its parts are assigned.
     pub(super) fn assigned_part(
         &mut self,
         of: &str,
@@ -455,6 +479,7 @@ impl<'a> Binder<'a> {
                 };
                 let item = self.subscripted(before.clone(), subscripts)?;
                 let item = self.assigned_part(of, element, item, after, value, location)?;
+                let item = self.in_declared(item, ty.element().unwrap_or(element).id)?;
                 return self.assigned_item(of, base, before, subscripts, item, location);
             }
             _ => return Err(unexpected("an assignment")),
@@ -477,13 +502,15 @@ impl<'a> Binder<'a> {
         let inner = self.field_at(before.clone(), i, field);
         let value = match rest.is_empty() {
             true => self.assigned_field(name, field.1, value, location)?,
-            false => self.assigned_part(name, field.1, inner, rest, value, location)?,
+            false => {
+                let part = self.assigned_part(name, field.1, inner, rest, value, location)?;
+                self.in_declared(part, field.1.id)?
+            }
         };
         let template = constant(record::template(base.id, &Vec::new()), Type::new(base.id), u32::MAX);
         let args = vec![template, before, integer(i), coerce::shown(value)];
         let func = id::WITH_FIELD;
-        let row = Expr { kind: ExprKind::Call { func, args }, ty: base, at: place(location) };
-        self.in_declared(row, ty.id)
+        Ok(Expr { kind: ExprKind::Call { func, args }, ty: base, at: place(location) })
     }
 
     fn assigned_field(&mut self, name: &str, ty: Type, value: Expr, location: i32) -> SqlResult<Expr> {
