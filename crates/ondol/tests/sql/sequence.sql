@@ -117,3 +117,10 @@ DROP SEQUENCE s CASCADE;
 INSERT INTO t (b) VALUES ('b') RETURNING id;
 DROP SEQUENCE down, around, small, "Odd Name";
 \ds
+-- values are taken in the order of the rows, for those that a limit leaves
+create sequence in_order;
+select g, nextval('in_order') from generate_series(1, 5) g order by g desc limit 2;
+select g % 2, count(*), nextval('in_order') from generate_series(1, 5) g group by g % 2 order by 1 desc;
+select nextval('in_order') as n, g from generate_series(1, 3) g order by n desc;
+select currval('in_order');
+drop sequence in_order;

@@ -300,7 +300,13 @@ impl<'b> Lower<'b, '_> {
         let mut output;
         let mut ties = Vec::new();
         let in_order = q.distinct || !q.distinct_on.is_empty() || !q.order_by.is_empty();
-        if q.locks.is_empty() && in_order && (q.places.is_empty() || !sets_last) {
+        // So is what is volatile: it is called in the order of the rows, and for those that a limit leaves.
+        let is_volatile = |t: &Target| t.expr.calls(Volatility::Volatile);
+        let volatile_last = !q.distinct
+            && q.distinct_on.is_empty()
+            && q.visible().any(is_volatile)
+            && !q.order_by.iter().any(|k| is_volatile(&q.targets[k.target]));
+        if q.locks.is_empty() && in_order && !volatile_last && (q.places.is_empty() || !sets_last) {
             // Visible targets first, so that they stand side by side; then those for sorting alone.
             places.extend((0..q.targets.len()).filter(|n| q.targets[*n].hidden));
             (tree, output) = self.projected(tree, places.iter().map(|n| &q.targets[*n]))?;
