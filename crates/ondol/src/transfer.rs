@@ -158,11 +158,8 @@ impl Session {
         bound: &Bound,
     ) -> SqlResult<(u64, Option<Token>)> {
         let inner = Bound {
-            statement: Statement::Query(query.clone()),
-            params: bound.params.clone(),
-            catalog_version: bound.catalog_version,
-            notices: Vec::new(),
             is_foreign: bound.is_foreign,
+            ..Bound::of(Statement::Query(query.clone()), bound.params.clone(), bound.catalog_version)
         };
         let plan = Arc::new(Plan::new(self.compile(&inner)?));
         match format {

@@ -614,6 +614,7 @@ pub enum Statement {
         names: Vec<Dropped>,
         if_exists: bool,
         cascade: bool,
+        concurrently: bool,
     },
     /// Indexes are made anew: those of a table, or one of them.
     Reindex {
@@ -936,6 +937,16 @@ pub struct Bound {
     pub notices: Vec<(&'static str, String)>,
     /// A foreign table was opened for it, so it is to be run once, now.
     pub is_foreign: bool,
+    /// A literal that means something else in the usual styles, in which what is stored is read (style/S1).
+    pub otherwise: Option<String>,
+}
+
+impl Bound {
+    /// One that was put together elsewhere: nothing is to be told of it.
+    pub fn of(statement: Statement, params: Vec<TypeId>, catalog_version: u64) -> Bound {
+        let (notices, is_foreign, otherwise) = (Vec::new(), false, None);
+        Bound { statement, params, catalog_version, notices, is_foreign, otherwise }
+    }
 }
 
 // ----

@@ -137,13 +137,15 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
         (Value::Numeric(n), TypeId::FLOAT8) => Value::Float8(n.to_f64()?),
 
         (Value::Date(d), TypeId::TIMESTAMP) => Value::Timestamp(datetime::date_to_timestamp(d)?),
-        (Value::Date(d), TypeId::TIMESTAMPTZ) => Value::Timestamptz(datetime::date_to_timestamp(d)?),
-        (Value::Timestamp(t) | Value::Timestamptz(t), TypeId::DATE) => {
-            Value::Date(datetime::timestamp_to_date(t)?)
+        (Value::Date(d), TypeId::TIMESTAMPTZ) => {
+            Value::Timestamptz(ctx.styles.zone.moment(datetime::date_to_timestamp(d)?)?)
         }
-        // The session's time zone is UTC.
-        (Value::Timestamp(t), TypeId::TIMESTAMPTZ) => Value::Timestamptz(t),
-        (Value::Timestamptz(t), TypeId::TIMESTAMP) => Value::Timestamp(t),
+        (Value::Timestamp(t), TypeId::DATE) => Value::Date(datetime::timestamp_to_date(t)?),
+        (Value::Timestamptz(t), TypeId::DATE) => {
+            Value::Date(datetime::timestamp_to_date(ctx.styles.zone.local(t))?)
+        }
+        (Value::Timestamp(t), TypeId::TIMESTAMPTZ) => Value::Timestamptz(ctx.styles.zone.moment(t)?),
+        (Value::Timestamptz(t), TypeId::TIMESTAMP) => Value::Timestamp(in_range(ctx.styles.zone.local(t))?),
         (Value::Opaque(_, b), t)
             if let (Some(from), Some(to)) = (from.element(), to.element())
                 && t.is_array() =>
@@ -198,6 +200,14 @@ pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
 #[inline]
 pub fn packed_stays(p: Packed, to: Type) -> bool {
     to.id == TypeId::NUMERIC && p.stays(to)
+}
+
+/// A timestamp that may be a day past the last.
+fn in_range(t: i64) -> SqlResult<i64> {
+    match datetime::timestamp_is_finite(t) {
+        true => datetime::check_timestamp(t).ok_or_else(|| datetime::out_of_range("timestamp")),
+        false => Ok(t),
+    }
 }
 
 /// Brings a value of the type into its modifier: length, precision and scale, precision of seconds.

@@ -1,4 +1,4 @@
-//! The names that PostgreSQL 15 has: of functions, operators, types, relations, settings and time zones.
+//! The names that PostgreSQL 15 has: of functions, operators, types, relations and settings.
 //!
 //! - **K1** What is known here and absent in this database is refused as not supported (0A000); what is
 //!   unknown here does not exist, and has PostgreSQL's own error for that. There is no other list of what is
@@ -12,8 +12,6 @@ const OPERATORS: &str = include_str!("known/operators.txt");
 const TYPES: &str = include_str!("known/types.txt");
 const RELATIONS: &str = include_str!("known/relations.txt");
 const SETTINGS: &str = include_str!("known/settings.txt");
-const ZONES: &str = include_str!("known/zones.txt");
-const ABBREVIATIONS: &str = include_str!("known/abbreviations.txt");
 
 /// Types that exist in definitions of columns only, and longer spellings of types that the grammar leaves as
 /// they are.
@@ -172,17 +170,6 @@ pub fn settings() -> impl Iterator<Item = KnownSetting> {
     })
 }
 
-/// Whether PostgreSQL has a time zone of this name or abbreviation, in any case.
-pub fn is_time_zone(name: &str) -> bool {
-    let same = |l: &str| l.eq_ignore_ascii_case(name);
-    ZONES.lines().any(same) || ABBREVIATIONS.lines().any(same)
-}
-
-/// Whether PostgreSQL has a time zone of this name, in any case.
-pub fn is_zone(name: &str) -> bool {
-    ZONES.lines().any(|l| l.eq_ignore_ascii_case(name))
-}
-
 /// What PostgreSQL has and this database has not, for documentation. Types of rows and of arrays are left
 /// out: each is there with its relation or the type of its items.
 pub fn absent() -> [(&'static str, Vec<&'static str>); 2] {
@@ -214,8 +201,6 @@ mod tests {
             (OPERATORS, 80, "binary ->>"),
             (TYPES, 400, "jsonb"),
             (RELATIONS, 200, "information_schema.tables"),
-            (ZONES, 500, "Europe/Paris"),
-            (ABBREVIATIONS, 50, "MSK"),
         ] {
             assert!(list.lines().is_sorted_by(|a, b| a < b), "{some}");
             assert!(list.lines().count() >= least, "{some}");

@@ -7,6 +7,7 @@
 //! - **S2** What is written in a style is read back to an equal value in the same, but for floats that are
 //!   shown with fewer digits than they have.
 
+use crate::datetime::zone::Zone;
 use std::fmt;
 
 /// The order of year, month and day, where a date is not in ISO's form.
@@ -49,31 +50,12 @@ impl IntervalStyle {
     }
 }
 
-/// What Greenwich's time, which every session has, is called where a zone is not shown as a number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ZoneName {
-    Utc,
-    Gmt,
-    /// It was given as a number.
-    Zero,
-}
-
-impl ZoneName {
-    pub fn text(self) -> &'static str {
-        match self {
-            ZoneName::Utc => "UTC",
-            ZoneName::Gmt => "GMT",
-            ZoneName::Zero => "+00",
-        }
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Styles {
     pub date: DateStyle,
     pub order: DateOrder,
     pub interval: IntervalStyle,
-    pub zone: ZoneName,
+    pub zone: Zone,
     /// Digits that a float is shown with beside its type's own; above zero as many as it needs.
     pub float_digits: i8,
     /// Bytes are shown as characters, with escapes.
@@ -85,7 +67,7 @@ impl Styles {
         date: DateStyle::Iso,
         order: DateOrder::Mdy,
         interval: IntervalStyle::Postgres,
-        zone: ZoneName::Utc,
+        zone: Zone::UTC,
         float_digits: 1,
         escape_bytes: false,
     };
@@ -101,7 +83,7 @@ impl Styles {
             IntervalStyle::SqlStandard => IntervalStyle::SqlStandard,
             _ => IntervalStyle::Postgres,
         };
-        Styles { order: self.order, interval, ..Styles::USUAL }
+        Styles { order: self.order, interval, zone: self.zone, ..Styles::USUAL }
     }
 
     /// Changes what a value of DateStyle says (`sql, dmy`). The error is PostgreSQL's detail.

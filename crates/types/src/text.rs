@@ -155,8 +155,8 @@ pub fn styled(v: ValueRef<'_>, ty: Type, styles: &Styles, out: &mut impl Out) {
         ValueRef::Float8(f) => write_float(f, 15, styles, out, write_f64),
         ValueRef::Bytea(b) if styles.escape_bytes => write_escaped(b, out),
         ValueRef::Date(d) => datetime::write_styled_date(d, styles, out),
-        ValueRef::Timestamp(t) => datetime::write_styled_timestamp(t, None, styles, out),
-        ValueRef::Timestamptz(t) => datetime::write_styled_timestamp(t, Some(styles.zone), styles, out),
+        ValueRef::Timestamp(t) => datetime::write_styled_timestamp(t, styles, out),
+        ValueRef::Timestamptz(t) => datetime::write_styled_timestamptz(t, styles, out),
         ValueRef::Opaque(ty, b) => {
             let mut text = String::new();
             match ty {

@@ -247,13 +247,7 @@ impl Session {
         let columns = before.table(name).map_or(0, |t| t.def.shown().len());
         // One that was not filled has no rows.
         if !before.table(name).is_some_and(|t| t.def.is_unpopulated()) {
-            let delete = Bound {
-                statement: Statement::Modify(old.clone()),
-                params: Vec::new(),
-                catalog_version: before.version,
-                notices: Vec::new(),
-                is_foreign: false,
-            };
+            let delete = Bound::of(Statement::Modify(old.clone()), Vec::new(), before.version);
             let plan = Plan::new(self.compile(&delete)?);
             self.run_program(&plan, &[], &mut Nowhere)?;
         }
@@ -303,19 +297,20 @@ impl Session {
             false => InsertColumn::Value(null(c)),
         };
         let insert = Bound {
-            statement: Statement::Insert(Insert {
-                table: TableRef(table.clone()),
-                source: query.clone(),
-                columns: table.def.columns.iter().enumerate().map(source).collect(),
-                on_conflict: None,
-                checks: bind::row_checks(&catalog, table, None)?,
-                returning: Vec::new(),
-                with: Vec::new(),
-            }),
-            params: Vec::new(),
-            catalog_version: catalog.version,
-            notices: Vec::new(),
             is_foreign: bound.is_foreign,
+            ..Bound::of(
+                Statement::Insert(Insert {
+                    table: TableRef(table.clone()),
+                    source: query.clone(),
+                    columns: table.def.columns.iter().enumerate().map(source).collect(),
+                    on_conflict: None,
+                    checks: bind::row_checks(&catalog, table, None)?,
+                    returning: Vec::new(),
+                    with: Vec::new(),
+                }),
+                Vec::new(),
+                catalog.version,
+            )
         };
         let plan = Plan::new(self.compile(&insert)?);
         let (rows, _) = self.run_program(&plan, &[], &mut Nowhere)?;

@@ -142,13 +142,15 @@ impl Session {
             Statement::CreateIndex { table, index, alter, if_not_exists, concurrently } => {
                 self.make_index(bound, (table, index, alter.as_deref()), *if_not_exists, *concurrently, out)
             }
-            Statement::DropIndex { names, if_exists, cascade } => {
+            Statement::DropIndex { names, if_exists, cascade, concurrently } => {
+                if *concurrently {
+                    self.refuse_in_block("DROP INDEX CONCURRENTLY")?
+                }
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists, *cascade))
             }
             Statement::Reindex { tables, alone } => {
-                if let Some(what) = alone.filter(|_| self.connection.in_transaction()) {
-                    let message = format!("{what} cannot run inside a transaction block");
-                    return Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, message));
+                if let Some(what) = alone {
+                    self.refuse_in_block(what)?
                 }
                 self.definition(bound, "REINDEX", out, |s| {
                     tables.iter().try_for_each(|(t, index)| s.connection.reindex(t, index.as_deref()))
@@ -260,12 +262,7 @@ impl Session {
                 out.done("DISCARD PLANS", None)
             }
             Statement::Discard { all: true } => {
-                if self.connection.in_transaction() {
-                    return Err(SqlError::new(
-                        sqlstate::ACTIVE_SQL_TRANSACTION,
-                        "DISCARD ALL cannot run inside a transaction block",
-                    ));
-                }
+                self.refuse_in_block("DISCARD ALL")?;
                 self.connection.discard_temporary()?;
                 self.plans.discard();
                 self.connection.forget_sequences();
@@ -279,16 +276,25 @@ impl Session {
                 self.connection.discard_temporary()?;
                 out.done("DISCARD TEMP", None)
             }
-            Statement::Nothing { tag: "VACUUM", .. } if self.in_transaction() => Err(SqlError::new(
-                sqlstate::ACTIVE_SQL_TRANSACTION,
-                "VACUUM cannot run inside a transaction block",
-            )),
             Statement::Nothing { tag, notice } => {
+                if *tag == "VACUUM" {
+                    self.refuse_in_block(tag)?
+                }
                 if !notice.is_empty() {
                     self.notice("00000", notice.clone());
                 }
                 out.done(tag, None)
             }
+        }
+    }
+
+    fn refuse_in_block(&self, what: &str) -> SqlResult<()> {
+        match self.connection.in_transaction() {
+            true => {
+                let message = format!("{what} cannot run inside a transaction block");
+                Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, message))
+            }
+            false => Ok(()),
         }
     }
 
@@ -304,10 +310,7 @@ impl Session {
         let tag = "CREATE INDEX";
         if self.connection.in_transaction() {
             if concurrently {
-                return Err(SqlError::new(
-                    sqlstate::ACTIVE_SQL_TRANSACTION,
-                    "CREATE INDEX CONCURRENTLY cannot run inside a transaction block",
-                ));
+                self.refuse_in_block("CREATE INDEX CONCURRENTLY")?
             }
             return self.definition(bound, tag, out, |s| s.create_index(table, index, alter, if_not_exists));
         }
@@ -474,7 +477,14 @@ impl Session {
         let mut kept = ready.params().to_vec();
         // What a domain is made of does not tell the domain.
         kept.iter_mut().zip(types).filter(|(_, t)| t.is_user()).for_each(|(k, t)| *k = *t);
-        let named = Named { text: statement.into(), styles: self.quick.styles.of_reading(), types: kept };
+        let named = Named {
+            text: statement.into(),
+            styles: self.quick.styles.of_reading(),
+            types: kept,
+            whole: text.into(),
+            prepared_us: self.connection.transaction_time_us(),
+            executed: 0,
+        };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())
     }
@@ -498,7 +508,9 @@ impl Session {
         out: &mut dyn Output,
     ) -> SqlResult<()> {
         let values = self.evaluate(args, bound.catalog_version)?;
-        if let Some(named) = self.plans.prepared.get(name).cloned() {
+        if let Some(named) = self.plans.prepared.get_mut(name) {
+            named.executed += 1;
+            let named = named.clone();
             if values.len() != named.types.len() {
                 return Err(SqlError::new(
                     sqlstate::SYNTAX_ERROR,
@@ -563,13 +575,8 @@ impl Session {
             .iter()
             .map(|e| Target { expr: (*e).clone(), name: "?column?".into(), hidden: false })
             .collect();
-        let bound = Bound {
-            statement: Statement::Query(Query { targets, ..Query::default() }),
-            params: Vec::new(),
-            catalog_version,
-            notices: Vec::new(),
-            is_foreign: false,
-        };
+        let bound =
+            Bound::of(Statement::Query(Query { targets, ..Query::default() }), Vec::new(), catalog_version);
         Ok(Plan::new(self.compile(&bound)?))
     }
 
@@ -585,13 +592,11 @@ impl Session {
         for (i, c) in columns.iter().enumerate() {
             let Some(expr) = bind::domain_value(&catalog, c)? else { continue };
             let targets = vec![Target { expr, name: "?column?".into(), hidden: false }];
-            let bound = Bound {
-                statement: Statement::Query(Query { targets, ..Query::default() }),
-                params: vec![c.ty.id],
+            let bound = Bound::of(
+                Statement::Query(Query { targets, ..Query::default() }),
+                vec![c.ty.id],
                 catalog_version,
-                notices: Vec::new(),
-                is_foreign: false,
-            };
+            );
             checks.push((i, Plan::new(self.compile(&bound)?)));
         }
         Ok(checks)
@@ -605,13 +610,8 @@ impl Session {
         };
         let params = columns.iter().map(|c| table.def.columns[usize::from(*c)].ty.id).collect();
         let targets = vec![Target { expr, name: "?column?".into(), hidden: false }];
-        let bound = Bound {
-            statement: Statement::Query(Query { targets, ..Query::default() }),
-            params,
-            catalog_version,
-            notices: Vec::new(),
-            is_foreign: false,
-        };
+        let bound =
+            Bound::of(Statement::Query(Query { targets, ..Query::default() }), params, catalog_version);
         Ok(Some(RowChecks { plan: Plan::new(self.compile(&bound)?), columns }))
     }
 
@@ -626,13 +626,8 @@ impl Session {
         let computed = values.iter().map(|(c, _)| *c).collect();
         let target = |(_, expr)| Target { expr, name: "?column?".into(), hidden: false };
         let targets = values.into_iter().map(target).collect();
-        let bound = Bound {
-            statement: Statement::Query(Query { targets, ..Query::default() }),
-            params,
-            catalog_version,
-            notices: Vec::new(),
-            is_foreign: false,
-        };
+        let bound =
+            Bound::of(Statement::Query(Query { targets, ..Query::default() }), params, catalog_version);
         Ok(Some(RowValues { plan: Plan::new(self.compile(&bound)?), columns, computed }))
     }
 
@@ -720,11 +715,8 @@ impl Session {
             }
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
                 let inner = Bound {
-                    statement: statement.clone(),
-                    params: bound.params.clone(),
-                    catalog_version: bound.catalog_version,
-                    notices: Vec::new(),
                     is_foreign: bound.is_foreign,
+                    ..Bound::of(statement.clone(), bound.params.clone(), bound.catalog_version)
                 };
                 (self.explained_plan(&inner, options)?, Vec::new())
             }

@@ -4,9 +4,10 @@
 use crate::session::Session;
 use crate::session::named::CursorRow;
 use crate::session::plan::Plan;
+use crate::session::plans::Named;
 use crate::session::settings::Settings;
 use ondol_engine::{Catalog, Path};
-use ondol_sql::catalog::{self, OpenCursor, Setting, Sight, USER};
+use ondol_sql::catalog::{self, OpenCursor, PreparedStatement, Setting, Sight, USER};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -16,6 +17,9 @@ pub(crate) struct Facts {
     database: String,
     settings: Option<Settings>,
     cursors: Vec<CursorRow>,
+    prepared: Vec<PreparedStatement>,
+    /// When the transaction began.
+    now_us: i64,
 }
 
 impl Facts {
@@ -56,8 +60,24 @@ impl catalog::Session for Facts {
         };
         self.cursors.iter().map(open).collect()
     }
+    fn prepared(&self) -> &[PreparedStatement] {
+        &self.prepared
+    }
     fn process(&self) -> i32 {
         i32::try_from(std::process::id()).unwrap_or(0)
+    }
+    fn now_us(&self) -> i64 {
+        self.now_us
+    }
+}
+
+fn prepared((name, named): (&String, &Named)) -> PreparedStatement {
+    PreparedStatement {
+        name: name.clone(),
+        statement: named.whole.clone(),
+        prepared_us: named.prepared_us,
+        types: named.types.clone(),
+        executed: named.executed,
     }
 }
 
@@ -70,6 +90,8 @@ impl Session {
             database: self.database.name.to_string(),
             settings: Some(self.settings.clone()),
             cursors: self.cursors.all(),
+            prepared: self.plans.prepared.iter().map(prepared).collect(),
+            now_us: self.connection.transaction_time_us(),
         }
     }
 

@@ -243,11 +243,8 @@ impl Session {
             return Err(SqlError::new(sqlstate::DUPLICATE_CURSOR, message));
         }
         let query = Bound {
-            statement: Statement::Query(declare.query.clone()),
-            params: bound.params.clone(),
-            catalog_version: bound.catalog_version,
-            notices: Vec::new(),
             is_foreign: bound.is_foreign,
+            ..Bound::of(Statement::Query(declare.query.clone()), bound.params.clone(), bound.catalog_version)
         };
         let plan = Arc::new(Plan::new(self.compile(&query)?));
         if plan.program.writes {

@@ -45,7 +45,10 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub fn new(program: Program) -> Plan {
-        let calls = program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
+        let calls = program
+            .ops
+            .iter()
+            .any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. } | Op::SeriesAdd { .. }));
         // What foreign keys do to other rows may call functions.
         let timeless = !(calls || program.writes && program.tables.iter().any(|t| !t.references.is_empty()));
         let asks_caller = program.ops.iter().any(|op| match op {

@@ -244,15 +244,15 @@ impl Session {
         }
         if !matches!(bound.statement, Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_)) {
             if is_stored(&bound.statement)
-                && let Some(literal) = bind::reads_otherwise(text, styles)
+                && let Some(literal) = &bound.otherwise
             {
                 return Err(SqlError::unsupported(
-                    "a literal in a definition that another DateStyle reads otherwise",
+                    "a literal in a definition that another DateStyle or TimeZone reads otherwise",
                 )
                 .detail(format!(
                     "\"{literal}\" means another date, time or interval where the definition is used."
                 ))
-                .hint("Write dates as 2000-12-31."));
+                .hint("Write dates as 2000-12-31, and times with their zone, as 12:30:00+02."));
             }
             return Ok(Ready::Other(Box::new(bound)));
         }

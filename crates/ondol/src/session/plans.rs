@@ -350,6 +350,11 @@ pub(crate) struct Named {
     /// How its literals are read: as when it was prepared.
     pub styles: Styles,
     pub types: Vec<TypeId>,
+    /// What prepared it, and when, in microseconds from 2000-01-01.
+    pub whole: Arc<str>,
+    pub prepared_us: i64,
+    /// How often it was executed.
+    pub executed: i64,
 }
 
 impl Plans {

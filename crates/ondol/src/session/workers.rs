@@ -116,11 +116,8 @@ impl Session {
         catalog_version: u64,
     ) -> SqlResult<Option<u64>> {
         let select = Bound {
-            statement: Statement::Query(query.clone()),
-            params: Vec::new(),
-            catalog_version,
-            notices: Vec::new(),
             is_foreign: of.is_foreign,
+            ..Bound::of(Statement::Query(query.clone()), Vec::new(), catalog_version)
         };
         let mut plan = Plan::new(self.compile(&select)?);
         let workers = self.workers_for_rows(&plan);

@@ -383,7 +383,7 @@ pub fn is_constant_of(e: &Expr) -> bool {
             // What the zone and the style of dates decide.
             ExprKind::Cast { arg, .. } => {
                 let (from, to) = (arg.ty.id, e.ty.id);
-                let zoned = from == TypeId::TIMESTAMPTZ || to == TypeId::TIMESTAMPTZ;
+                let zoned = from == TypeId::TIMESTAMPTZ || to == TypeId::TIMESTAMPTZ || to == TypeId::TIMETZ;
                 depends |= of_time(from) != of_time(to) || zoned && from != to
             }
             _ => {}

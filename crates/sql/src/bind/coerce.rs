@@ -149,7 +149,9 @@ impl Binder<'_> {
                 Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at })
             }
             ExprKind::Const(Value::Text(t)) => {
-                if is_moment(to) && names_a_moment(&t) {
+                let is_todays =
+                    matches!(to.element().unwrap_or(to), TypeId::TIMETZ) && !self.styles.zone.is_fixed();
+                if is_moment(to) && names_a_moment(&t) || is_todays {
                     let arg = Box::new(constant(Value::Text(t), Type::TEXT, e.at));
                     return Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at });
                 }
@@ -157,7 +159,13 @@ impl Binder<'_> {
                     TypeId::TEXT | TypeId::VARCHAR => Value::Text(t),
                     _ => {
                         let context = Context { styles: self.styles, ..Context::EMPTY };
-                        text::input(&t, ty, &context).map_err(|x| at_expr(x, e.at))?
+                        let value = text::input(&t, ty, &context).map_err(|x| at_expr(x, e.at))?;
+                        let usual =
+                            |value: &Value| text::input(&t, ty, &Context::EMPTY).as_ref() == Ok(value);
+                        if self.otherwise.is_none() && !self.styles.is_usual() && !usual(&value) {
+                            self.otherwise = Some(t)
+                        }
+                        value
                     }
                 };
                 Ok(constant(value, ty, e.at))

@@ -784,7 +784,7 @@ impl<'a> Binder<'a> {
                 let names = self.dropped(s, "index")?;
                 names.iter().filter_map(Dropped::there).try_for_each(|n| self.check_drop_index(n))?;
                 let cascade = s.behavior() == DropBehavior::DropCascade;
-                Ok(Statement::DropIndex { names, if_exists, cascade })
+                Ok(Statement::DropIndex { names, if_exists, cascade, concurrently: s.concurrent })
             }
             ObjectType::ObjectSequence => self.drop_sequence(s),
             ObjectType::ObjectView => {

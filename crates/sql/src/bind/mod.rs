@@ -78,7 +78,6 @@ pub use view::view_as_written;
 
 use crate::bound::{Bound, Expr, ExprKind, NewSequence, Statement};
 use crate::foreign::Foreign;
-use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::{
     Raw,
     tree::{Node, node::Node as Kind},
@@ -86,10 +85,9 @@ use crate::parse::{
 use names::Found;
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Path, Table};
-use ondol_types::func::Context;
 use ondol_types::limits::Limits;
 use ondol_types::style::Styles;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use scope::{Cte, Level};
 use std::cell::RefCell;
 pub use utility::argument;
@@ -109,7 +107,7 @@ pub fn bind(raw: &Raw, text: &str, catalog: &Catalog, param_types: &[TypeId]) ->
 /// Binds the body of a registered query: its arguments are the parameters. The statement's columns are cast
 /// to what the function returns.
 pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
-    routine::bind_body(function, catalog)
+    routine::bind_body(function, catalog, Styles::USUAL)
 }
 
 /// A parameter as a value of a column's domain, if the column has one: what is copied into the column is
@@ -189,30 +187,6 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
     broken
 }
 
-/// Whether a literal in the text of a definition means another date, time or interval in these styles than
-/// it will where the definition is used: what is stored is read in the usual ones (style/S1).
-pub fn reads_otherwise(text: &str, styles: Styles) -> Option<String> {
-    fn look(text: &str, contexts: &[Context<'_>; 2], depth: u32) -> Option<String> {
-        let literals = Tokens::new(text).filter(|t| t.kind == TokenKind::String);
-        literals.map(|t| &text[t.start..t.end]).find_map(|literal| {
-            let inner = literal.trim_matches('\'');
-            let differs =
-                [TypeId::DATE, TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ, TypeId::INTERVAL].iter().any(|t| {
-                    let [a, b] = contexts.each_ref().map(|c| text::input(inner, Type::new(*t), c).ok());
-                    a != b
-                });
-            match differs {
-                true => Some(inner.to_string()),
-                // The body of a function.
-                false if depth == 0 => look(inner, contexts, 1),
-                false => None,
-            }
-        })
-    }
-    let contexts = [Context::EMPTY, Context { styles, ..Context::EMPTY }];
-    if styles.is_usual() { None } else { look(text, &contexts, 0) }
-}
-
 /// An argument of a registered query: its name, if it has one, and its type.
 type Argument = (Option<String>, Type);
 
@@ -260,6 +234,8 @@ pub struct Binder<'a> {
     limits: Limits<'a>,
     /// How literals are read.
     styles: Styles,
+    /// A literal that the usual styles would read as another value.
+    otherwise: Option<String>,
     /// What is to be known of how it was written, if that is wanted ([`written`]).
     notes: Option<RefCell<written::Notes>>,
     /// The text is a view's, with its slots filled in (view/V1).
@@ -301,6 +277,7 @@ impl<'a> Binder<'a> {
             new_generation_of: None,
             limits: Limits::NONE,
             styles: Styles::USUAL,
+            otherwise: None,
             notes: None,
             is_view: false,
             around: 0,
@@ -349,6 +326,7 @@ impl<'a> Binder<'a> {
             catalog_version: self.catalog.version,
             notices: self.notices,
             is_foreign: self.is_foreign,
+            otherwise: self.otherwise,
         })
     }
 

@@ -20,10 +20,12 @@ use ondol_engine::name::TEMPORARY;
 use ondol_engine::{Catalog, FunctionDef, Name, Path, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
-/// Binds a body with its arguments as parameters, and casts what it gives to what the function returns.
-pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
+/// Binds a body with its arguments as parameters, and casts what it gives to what the function returns. Its
+/// literals are read in the usual styles when it is called.
+pub fn bind_body(function: &FunctionDef, catalog: &Catalog, styles: Styles) -> SqlResult<Bound> {
     let raws = parse(&function.body)?;
     let raw: &Raw = match raws.as_slice() {
         [one] => one,
@@ -40,7 +42,8 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> 
     }
     let types: Vec<TypeId> = function.args.iter().map(|a| a.1.id).collect();
     let path = Path::of(catalog, &function.path);
-    let mut binder = Binder::new(catalog, &function.body, &types).with_path(&path, &function.path);
+    let mut binder =
+        Binder::new(catalog, &function.body, &types).with_path(&path, &function.path).in_styles(styles);
     binder.open_params = false;
     binder.function = Some((&function.name, &function.args));
     let mut statement = binder.statement(&raw.node, raw)?;
@@ -52,6 +55,7 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> 
         catalog_version: catalog.version,
         notices: binder.notices,
         is_foreign: false,
+        otherwise: binder.otherwise,
     })
 }
 
@@ -189,12 +193,13 @@ impl<'a> Binder<'a> {
             }
         }
         if self.check_bodies {
-            bind_body(&function, self.catalog).map_err(|mut e| {
+            let body = bind_body(&function, self.catalog, self.styles).map_err(|mut e| {
                 // Its place is in the body: in the statement it is behind the opening quote.
                 e.0.position =
                     e.0.position.and_then(|p| self.body_start(s, &function.body).map(|start| start + p));
                 e
             })?;
+            self.otherwise = body.otherwise
         }
         Ok(Statement::CreateFunction { function: Box::new(function), replace: s.replace })
     }

@@ -15,7 +15,8 @@ use crate::parse::tree::{self, DiscardMode, Node, TransactionStmtKind, VariableS
 use ondol_engine::Access;
 use ondol_engine::table_lock::TableLock;
 use ondol_types::cast::CastContext;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use ondol_types::func::Context;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate, text};
 
 /// Settings that take several values, with commas between them.
 const LISTS: &[&str] = &[
@@ -178,7 +179,7 @@ impl<'a> Binder<'a> {
                         Kind::ParamRef(p) => {
                             return Err(at(SqlError::unsupported("a parameter as a setting"), p.location));
                         }
-                        Kind::TypeCast(_) => return Err(SqlError::unsupported("an interval as a setting")),
+                        Kind::TypeCast(c) => self.interval_setting(c)?,
                         other => return Err(unexpected(&variant(other))),
                     });
                 }
@@ -204,6 +205,18 @@ impl<'a> Binder<'a> {
             },
             VariableSetKind::Undefined => return Err(unexpected("SET")),
         })
+    }
+
+    /// An interval as a setting's text has it: `INTERVAL '-08:00:00'`.
+    fn interval_setting(&mut self, c: &'a tree::TypeCast) -> SqlResult<String> {
+        let (Some(ty), Kind::AConst(literal)) = (&c.type_name, kind(need(&c.arg)?)?) else {
+            return Err(unexpected("an interval"));
+        };
+        let ty = bind_type(self.names(), ty)?;
+        let value = text::input(&const_text(literal)?, ty, &Context::EMPTY)?;
+        let mut out = String::from("INTERVAL '");
+        text::output(value.as_ref(&mut Vec::new()), ty, &mut out);
+        Ok(out + "'")
     }
 
     fn prepare(&mut self, s: &'a tree::PrepareStmt, raw: &'a Raw) -> SqlResult<Statement> {

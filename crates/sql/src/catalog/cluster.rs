@@ -3,15 +3,33 @@
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
 use super::sight::{DATABASE, OWNER, Sight};
 use super::table::xid;
-use ondol_types::{SqlResult, TypeId, Value, array};
+use ondol_types::catalog::registered;
+use ondol_types::datetime::zone::{self, Zone};
+use ondol_types::func::Context;
+use ondol_types::{SqlResult, Type, TypeId, Value, array};
 
 /// Where everything is: PostgreSQL's pg_default.
 const TABLESPACE: u32 = 1663;
 const UTF8: i32 = 6;
 
-/// Of a relation that has rows in PostgreSQL alone.
-pub fn nothing(_: &Sight<'_>, _: &Wanted<'_>, _: Each<'_>) -> SqlResult<()> {
-    Ok(())
+/// What clocks show, as so much time.
+fn offset(east: i32) -> SqlResult<Value> {
+    let text = format!("{east} seconds");
+    ondol_types::text::input(&text, Type::new(TypeId::INTERVAL), &Context::EMPTY)
+}
+
+pub fn zone_names(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    Zone::all().try_for_each(|zone| {
+        let clock = zone.at(sight.session.now_us());
+        each(&row![zone.name(), clock.abbreviation, offset(clock.east)?, clock.is_summer])
+    })
+}
+
+pub fn zone_abbreviations(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    let now = sight.session.now_us();
+    zone::abbreviations().try_for_each(|(name, place)| {
+        each(&row![name.to_uppercase(), offset(place.at(now))?, zone::is_summer(name, place, now)])
+    })
 }
 
 pub fn namespaces(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
@@ -72,6 +90,17 @@ pub fn cursors(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<(
     for c in sight.session.cursors() {
         let creation = Value::Timestamptz(c.creation_us);
         each(&row![c.name, c.statement, c.is_holdable, false, c.is_scrollable, creation])?;
+    }
+    Ok(())
+}
+
+pub fn prepared_statements(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    for p in sight.session.prepared() {
+        let types: Vec<Value> =
+            p.types.iter().map(|t| registered::named(TypeId::REGTYPE, t.oid(), &t.name())).collect();
+        let types = array::of_values(TypeId::REGTYPE, &types)?;
+        let since = Value::Timestamptz(p.prepared_us);
+        each(&row![&*p.name, &*p.statement, since, types, true, p.executed, 0i64])?;
     }
     Ok(())
 }

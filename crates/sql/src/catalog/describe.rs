@@ -181,7 +181,8 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::PG_RELATION_IS_PUBLISHABLE => {
             visible(sight.relation(oid_at(0)).map(|o| matches!(o, Object::Table(_))))
         }
-        id::OBJ_DESCRIPTION | id::OBJ_DESCRIPTION_OF_ANY => told(comment_on(sight, oid_at(0), None)),
+        id::OBJ_DESCRIPTION => told(comment_in(sight, oid_at(0), &text(args, 1))),
+        id::OBJ_DESCRIPTION_OF_ANY => told(comment_on(sight, oid_at(0), None)),
         id::COL_DESCRIPTION => told(comment_on(sight, oid_at(0), Some(int4(args, 1).unwrap_or(0)))),
         // What all databases share has none.
         id::SHOBJ_DESCRIPTION => Ok(Value::Null),
@@ -233,6 +234,20 @@ fn events(sight: &Sight<'_>, oid: u32, column: Option<usize>) -> i32 {
         Some(Object::View(v)) => updatable::events(sight.catalog, &v, column),
         _ => 0,
     }
+}
+
+/// The comment on an object that a relation of the catalogue lists: a constraint and its index have the same
+/// number.
+fn comment_in(sight: &Sight<'_>, oid: u32, relation: &str) -> Option<String> {
+    let kind = match relation {
+        "pg_class" => CommentKind::Relation,
+        "pg_proc" => CommentKind::Function,
+        "pg_type" => CommentKind::Type,
+        "pg_constraint" | "pg_namespace" => return super::depend::other_comment(sight, oid),
+        _ => return None,
+    };
+    let id = oid.checked_sub(super::sight::oid_of(0))?;
+    sight.catalog.comment(&Commented::whole(kind, id)).map(str::to_string)
 }
 
 /// The comment on an object of the dictionary, or on a column of a relation.

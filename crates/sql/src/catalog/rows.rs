@@ -46,6 +46,7 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_enum", &[], user::labels),
     ("pg_index", &["indrelid", "indexrelid"], key::indexes),
     ("pg_namespace", &[], cluster::namespaces),
+    ("pg_prepared_statements", &[], cluster::prepared_statements),
     ("pg_proc", &[], routine::functions),
     ("pg_rewrite", &[], depend::rules),
     ("pg_roles", &[], cluster::roles),
@@ -53,7 +54,8 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_sequences", &[], sequence::shown),
     ("pg_settings", &[], cluster::settings),
     ("pg_tablespace", &[], cluster::tablespaces),
-    ("pg_timezone_names", &[], cluster::nothing),
+    ("pg_timezone_abbrevs", &[], cluster::zone_abbreviations),
+    ("pg_timezone_names", &[], cluster::zone_names),
     ("pg_type", &[], user::types),
 ];
 

@@ -45,14 +45,29 @@ pub struct OpenCursor {
     pub creation_us: i64,
 }
 
+/// A statement that PREPARE made, as pg_prepared_statements has it.
+pub struct PreparedStatement {
+    pub name: String,
+    pub statement: Arc<str>,
+    /// Microseconds from 2000-01-01.
+    pub prepared_us: i64,
+    pub types: Vec<TypeId>,
+    /// How often it was executed: by a plan for all values.
+    pub executed: i64,
+}
+
 /// What a session knows of itself.
 pub trait Session: Sync {
     /// All settings that are to be seen.
     fn settings(&self) -> Vec<Setting>;
     /// The cursors that are open.
     fn cursors(&self) -> Vec<OpenCursor>;
+    /// The statements that PREPARE made.
+    fn prepared(&self) -> &[PreparedStatement];
     /// The number of the process, as clients are told.
     fn process(&self) -> i32;
+    /// When the transaction began.
+    fn now_us(&self) -> i64;
 }
 
 /// A session that knows nothing, for what is bound and not run.
@@ -65,7 +80,13 @@ impl Session for NoSession {
     fn cursors(&self) -> Vec<OpenCursor> {
         Vec::new()
     }
+    fn prepared(&self) -> &[PreparedStatement] {
+        &[]
+    }
     fn process(&self) -> i32 {
+        0
+    }
+    fn now_us(&self) -> i64 {
         0
     }
 }

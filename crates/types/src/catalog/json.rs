@@ -6,6 +6,7 @@
 use super::{Form, Key};
 use crate::array::Array;
 use crate::func::{Call, functions};
+use crate::style::Styles;
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 
 pub(crate) static FORM: Form = Form {
@@ -38,24 +39,24 @@ fn quote(s: &str, out: &mut String) {
     out.push('"')
 }
 
-fn shown(v: ValueRef<'_>) -> String {
+fn shown(v: ValueRef<'_>, styles: &Styles) -> String {
     let mut out = String::new();
-    text::output(v, Type::TEXT, &mut out);
+    text::styled(v, Type::TEXT, styles, &mut out);
     out
 }
 
-fn push(v: ValueRef<'_>, out: &mut String) {
+fn push(v: ValueRef<'_>, styles: &Styles, out: &mut String) {
     match v {
         ValueRef::Null => out.push_str("null"),
         ValueRef::Bool(b) => out.push_str(if b { "true" } else { "false" }),
-        ValueRef::Opaque(TypeId::JSON, _) => out.push_str(&shown(v)),
+        ValueRef::Opaque(TypeId::JSON, _) => out.push_str(&shown(v, styles)),
         ValueRef::Opaque(ty, b) if ty.is_array() => {
             let array = Array::of_type(ty, b);
             let lengths: Vec<usize> = array.dimensions().map(|d| d.length as usize).collect();
             let mut place = 0;
             match &lengths[..] {
                 [] => out.push_str("[]"),
-                lengths => dimension(&array, lengths, &mut place, out),
+                lengths => dimension(&array, lengths, &mut place, styles, out),
             }
         }
         ValueRef::Int2(_)
@@ -65,30 +66,30 @@ fn push(v: ValueRef<'_>, out: &mut String) {
         | ValueRef::Numeric(_)
         | ValueRef::Packed(_)
         | ValueRef::Opaque(TypeId::FLOAT4, _) => {
-            let number = shown(v);
+            let number = shown(v, styles);
             // NaN and the infinities are no numbers there.
             match number.ends_with(|c: char| c.is_ascii_digit()) {
                 true => out.push_str(&number),
                 false => quote(&number, out),
             }
         }
-        ValueRef::Timestamp(_) => quote(&shown(v).replacen(' ', "T", 1), out),
+        ValueRef::Timestamp(_) => quote(&shown(v, styles).replacen(' ', "T", 1), out),
         ValueRef::Timestamptz(_) => {
-            let mut written = shown(v).replacen(' ', "T", 1);
+            let mut written = shown(v, styles).replacen(' ', "T", 1);
             // Minutes stand behind the hours of the zone.
             if written.rfind(['+', '-']).is_some_and(|at| written.len() - at == 3) && written.contains('T') {
                 written += ":00";
             }
             quote(&written, out)
         }
-        v => quote(&shown(v), out),
+        v => quote(&shown(v, styles), out),
     }
 }
 
 /// The items of the outermost of some dimensions, from a place on.
-fn dimension(array: &Array<'_>, lengths: &[usize], place: &mut usize, out: &mut String) {
+fn dimension(array: &Array<'_>, lengths: &[usize], place: &mut usize, styles: &Styles, out: &mut String) {
     let Some((length, inner)) = lengths.split_first() else {
-        push(array.stored(*place), out);
+        push(array.stored(*place), styles, out);
         *place += 1;
         return;
     };
@@ -97,7 +98,7 @@ fn dimension(array: &Array<'_>, lengths: &[usize], place: &mut usize, out: &mut 
         if n > 0 {
             out.push(',')
         }
-        dimension(array, inner, place, out)
+        dimension(array, inner, place, styles, out)
     }
     out.push(']')
 }
@@ -108,6 +109,8 @@ fn build(c: &Call<'_>) -> SqlResult<Value> {
         return Err(wrong("argument list must have even number of elements")
             .hint("The arguments of json_build_object() must consist of alternating keys and values."));
     };
+    // In ISO 8601's form, whatever the session's is.
+    let styles = Styles { zone: c.ctx.styles.zone, ..Styles::USUAL };
     let mut out = String::from("{");
     for (n, [key, value]) in pairs.iter().enumerate() {
         if n > 0 {
@@ -122,10 +125,10 @@ fn build(c: &Call<'_>) -> SqlResult<Value> {
                 return Err(wrong("key value must be scalar, not array, composite, or json"));
             }
             ValueRef::Bool(b) => quote(if *b { "true" } else { "false" }, &mut out),
-            key => quote(&shown(*key), &mut out),
+            key => quote(&shown(*key, &styles), &mut out),
         }
         out.push_str(" : ");
-        push(*value, &mut out)
+        push(*value, &styles, &mut out)
     }
     out.push('}');
     Ok(Value::Opaque(TypeId::JSON, out.into_bytes().into()))

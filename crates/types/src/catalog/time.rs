@@ -12,7 +12,7 @@ use crate::agg::AggDef;
 use crate::cast::CastContext::{Assignment, Implicit};
 use crate::datetime::{self as dt, Field, USECS_PER_DAY, USECS_PER_SEC};
 use crate::func::operator::binary;
-use crate::func::{Call, OperatorDef, functions};
+use crate::func::{Call, Context, OperatorDef, functions};
 use crate::ty::{Category, Modifier, TypeDef};
 use crate::{Numeric, SqlResult, TypeId, Value, ValueRef};
 
@@ -23,7 +23,7 @@ pub(super) const TYPE: TypeDef =
 
 static FORM: Form = Form {
     width: Some(8),
-    input: |text, _, ctx| dt::parse_time(text, "time", ctx).map(|t| value(t.0)),
+    input: |text, _, ctx| dt::parse_time(text, "time", ctx).map(value),
     output: |_, b, out| dt::write_time(of(b), out),
     compare: |a, b| of(a).cmp(&of(b)),
     key: Key::Fixed {
@@ -182,7 +182,7 @@ pub(super) const OPERATORS: &[&[OperatorDef]] = &[
 ];
 
 /// A value's time of day, as the type has it; NULL stays.
-fn cast_value(v: ValueRef<'_>, digits: i32) -> SqlResult<Value> {
+fn cast_value(v: ValueRef<'_>, digits: i32, ctx: &Context<'_>) -> SqlResult<Value> {
     let micros = match v {
         ValueRef::Opaque(TypeId::INTERVAL, b) => of_day(Interval::of(b).micros.into()),
         ValueRef::Opaque(_, b) => of(b),
@@ -190,14 +190,15 @@ fn cast_value(v: ValueRef<'_>, digits: i32) -> SqlResult<Value> {
         ValueRef::Timestamp(t) | ValueRef::Timestamptz(t) if !dt::timestamp_is_finite(t) => {
             return Ok(Value::Null);
         }
-        ValueRef::Timestamp(t) | ValueRef::Timestamptz(t) => of_day(t.into()),
+        ValueRef::Timestamp(t) => of_day(t.into()),
+        ValueRef::Timestamptz(t) => of_day(ctx.styles.zone.local(t).into()),
         other => return Ok(other.to_owned()),
     };
     Ok(value(rounded(micros, digits)))
 }
 
 pub(super) const CASTS: &[Cast] = &[
-    Cast { from: TIME, to: TIME, context: Implicit, run: |v, to, _| cast_value(v, to.typmod) },
+    Cast { from: TIME, to: TIME, context: Implicit, run: |v, to, ctx| cast_value(v, to.typmod, ctx) },
     Cast {
         from: TIME,
         to: TypeId::INTERVAL,
@@ -210,13 +211,23 @@ pub(super) const CASTS: &[Cast] = &[
             other => Ok(other.to_owned()),
         },
     },
-    Cast { from: TypeId::INTERVAL, to: TIME, context: Assignment, run: |v, to, _| cast_value(v, to.typmod) },
-    Cast { from: TypeId::TIMESTAMP, to: TIME, context: Assignment, run: |v, to, _| cast_value(v, to.typmod) },
+    Cast {
+        from: TypeId::INTERVAL,
+        to: TIME,
+        context: Assignment,
+        run: |v, to, ctx| cast_value(v, to.typmod, ctx),
+    },
+    Cast {
+        from: TypeId::TIMESTAMP,
+        to: TIME,
+        context: Assignment,
+        run: |v, to, ctx| cast_value(v, to.typmod, ctx),
+    },
     Cast {
         from: TypeId::TIMESTAMPTZ,
         to: TIME,
         context: Assignment,
-        run: |v, to, _| cast_value(v, to.typmod),
+        run: |v, to, ctx| cast_value(v, to.typmod, ctx),
     },
 ];
 

@@ -12,7 +12,7 @@ use super::{Cast, Form, Key, compares, comparisons};
 use crate::agg::AggDef;
 use crate::cast::CastContext::{Assignment, Implicit};
 use crate::datetime::{self as dt, Field, USECS_PER_DAY, USECS_PER_SEC};
-use crate::func::format::east;
+use crate::func::format::place;
 use crate::func::operator::binary;
 use crate::func::{Call, OperatorDef, functions};
 use crate::ty::{Category, Modifier, TypeDef};
@@ -26,9 +26,8 @@ pub(super) const TYPE: TypeDef =
 static FORM: Form = Form {
     width: Some(12),
     input: |text, _, ctx| {
-        let (micros, east) = dt::parse_time(text, NAME, ctx)?;
-        // The session's zone is Greenwich's.
-        Ok(Zoned { micros, west: -east.unwrap_or(0) as i32 }.value())
+        let (micros, east) = dt::parse_timetz(text, NAME, ctx)?;
+        Ok(Zoned { micros, west: -east as i32 }.value())
     },
     output: |_, b, out| Zoned::of(b).write(out),
     compare: |a, b| Zoned::of(a).order().cmp(&Zoned::of(b).order()),
@@ -159,7 +158,10 @@ functions! {
     1382 DATE_PART_TIMETZ "date_part" (Text, Timetz) -> Float8 = |c| double(field(c)?);
     1397 OVERLAPS_TIMETZ "overlaps" (Timetz, Timetz, Timetz, Timetz) -> Bool = |c| overlaps(c), lax;
     1383 TIMEZONE_TIMETZ "timezone" (Text, Timetz) -> Timetz =
-        |c| Ok(c.zoned(1)?.in_zone(east(c.text(0)?)?).value()), stable;
+        |c| {
+            let east = i64::from(place(c.text(0)?)?.at(c.ctx.now_us)) * USECS_PER_SEC;
+            Ok(c.zoned(1)?.in_zone(east).value())
+        }, stable;
     1384 TIMEZONE_INTERVAL_TIMETZ "timezone" (Interval, Timetz) -> Timetz =
         |c| Ok(c.zoned(1)?.in_zone(super::interval::east(c.interval(0)?)?).value());
 }
@@ -202,14 +204,18 @@ pub(super) const CASTS: &[Cast] = &[
             other => Ok(other.to_owned()),
         },
     },
-    // The session's zone is Greenwich's.
+    // As the session's zone is today.
     Cast {
         from: TypeId::TIME,
         to: TIMETZ,
         context: Implicit,
-        run: |v, to, _| match v {
+        run: |v, to, ctx| match v {
             ValueRef::Opaque(_, b) => {
-                Ok(Zoned { micros: rounded(super::time::of(b), to.typmod), west: 0 }.value())
+                let micros = rounded(super::time::of(b), to.typmod);
+                let zone = ctx.styles.zone;
+                let day = dt::split(zone.local(ctx.now_us)).0;
+                let clock = zone.of_local(i64::from(day) * dt::USECS_PER_DAY + micros);
+                Ok(Zoned { micros, west: -clock.east }.value())
             }
             other => Ok(other.to_owned()),
         },
@@ -218,9 +224,11 @@ pub(super) const CASTS: &[Cast] = &[
         from: TypeId::TIMESTAMPTZ,
         to: TIMETZ,
         context: Assignment,
-        run: |v, to, _| match v {
+        run: |v, to, ctx| match v {
             ValueRef::Timestamptz(t) if dt::timestamp_is_finite(t) => {
-                Ok(Zoned { micros: rounded(of_day(t.into()), to.typmod), west: 0 }.value())
+                let zone = ctx.styles.zone;
+                let micros = rounded(of_day(zone.local(t).into()), to.typmod);
+                Ok(Zoned { micros, west: -zone.at(t).east }.value())
             }
             // The time of an infinite moment is none.
             _ => Ok(Value::Null),

@@ -4,6 +4,7 @@ use super::{
     DATE_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC,
     check_timestamp, civil_from_days, date_is_finite, days_from_civil, out_of_range, split,
     timestamp_is_finite,
+    zone::{Place, Zone, earlier},
 };
 use crate::{Numeric, SqlError, SqlResult, sqlstate};
 
@@ -166,15 +167,16 @@ pub fn extract_date(name: &str, d: i32) -> SqlResult<Option<Numeric>> {
 
 /// EXTRACT from a timestamp; `None` is NULL.
 pub fn extract_timestamp(name: &str, t: i64) -> SqlResult<Option<Numeric>> {
-    extract(name, t, TIMESTAMP)
+    extract(name, t, None)
 }
 
-/// EXTRACT from a timestamptz; `None` is NULL.
-pub fn extract_timestamptz(name: &str, t: i64) -> SqlResult<Option<Numeric>> {
-    extract(name, t, TIMESTAMPTZ)
+/// EXTRACT from a timestamptz, as the zone's clocks show it; `None` is NULL.
+pub fn extract_timestamptz(name: &str, t: i64, zone: Zone) -> SqlResult<Option<Numeric>> {
+    extract(name, t, Some(zone))
 }
 
-fn extract(name: &str, t: i64, ty: &str) -> SqlResult<Option<Numeric>> {
+fn extract(name: &str, t: i64, shown_in: Option<Zone>) -> SqlResult<Option<Numeric>> {
+    let ty = if shown_in.is_some() { TIMESTAMPTZ } else { TIMESTAMP };
     let f = field(name).ok_or_else(|| not_recognized(name, ty))?;
     let zone = matches!(f, Field::Timezone | Field::TimezoneHour | Field::TimezoneMinute);
     if f == Field::Other {
@@ -183,10 +185,11 @@ fn extract(name: &str, t: i64, ty: &str) -> SqlResult<Option<Numeric>> {
     if !timestamp_is_finite(t) {
         return Ok(of_infinity(f, t == TIMESTAMP_INFINITY));
     }
-    if zone && ty != TIMESTAMPTZ {
+    if zone && shown_in.is_none() {
         return Err(not_supported(name, ty));
     }
-    let (days, usecs) = split(t);
+    let east = shown_in.map_or(0, |zone| zone.at(t).east);
+    let (days, usecs) = split(t + i64::from(east) * USECS_PER_SEC);
     let of_minute = usecs % (60 * USECS_PER_SEC);
     Ok(Some(match f {
         Field::Microsecond => Numeric::from(of_minute),
@@ -202,8 +205,9 @@ fn extract(name: &str, t: i64, ty: &str) -> SqlResult<Option<Numeric>> {
             let day = Numeric::from(i64::from(days) + i64::from(EPOCH_JULIAN));
             day.add(&Numeric::from(usecs).div(&Numeric::from(USECS_PER_DAY))?)?
         }
-        // UTC is the zone.
-        Field::Timezone | Field::TimezoneHour | Field::TimezoneMinute => Numeric::ZERO,
+        Field::Timezone => Numeric::from(i64::from(east)),
+        Field::TimezoneHour => Numeric::from(i64::from(east / 3600)),
+        Field::TimezoneMinute => Numeric::from(i64::from(east / 60 % 60)),
         f => Numeric::from(of_day(f, days).ok_or_else(|| not_supported(name, ty))?),
     }))
 }
@@ -214,8 +218,8 @@ pub fn date_part_timestamp(name: &str, t: i64) -> SqlResult<Option<f64>> {
 }
 
 /// `date_part` of a timestamptz; `None` is NULL.
-pub fn date_part_timestamptz(name: &str, t: i64) -> SqlResult<Option<f64>> {
-    extract_timestamptz(name, t)?.map(|n| n.to_f64()).transpose()
+pub fn date_part_timestamptz(name: &str, t: i64, zone: Zone) -> SqlResult<Option<f64>> {
+    extract_timestamptz(name, t, zone)?.map(|n| n.to_f64()).transpose()
 }
 
 /// `date_trunc` of a timestamp.
@@ -223,9 +227,20 @@ pub fn date_trunc_timestamp(name: &str, t: i64) -> SqlResult<i64> {
     truncate(name, t, TIMESTAMP)
 }
 
-/// `date_trunc` of a timestamptz, in UTC.
-pub fn date_trunc_timestamptz(name: &str, t: i64) -> SqlResult<i64> {
-    truncate(name, t, TIMESTAMPTZ)
+/// `date_trunc` of a timestamptz, as the clocks of a place show it. What is cut to hours or less stays on the
+/// side of a change of the clocks that it is on.
+pub fn date_trunc_timestamptz(name: &str, t: i64, place: Place) -> SqlResult<i64> {
+    if !timestamp_is_finite(t) {
+        return Ok(t);
+    }
+    let east = place.at(t);
+    let cut = truncate(name, earlier(t, -east)?, TIMESTAMPTZ)?;
+    match unit(name) {
+        Some(Field::Microsecond | Field::Millisecond | Field::Second | Field::Minute | Field::Hour) => {
+            earlier(cut, east)
+        }
+        _ => place.moment(cut),
+    }
 }
 
 fn truncate(name: &str, t: i64, ty: &str) -> SqlResult<i64> {

@@ -1,8 +1,8 @@
 //! Dates and timestamps: the calendar, text, arithmetic, and the modifiers.
 //!
 //! A date is days from 2000-01-01, a timestamp microseconds from its midnight; both are of the proleptic
-//! Gregorian calendar. A timestamptz is a timestamp in UTC, and UTC is the only time zone of a session: the
-//! two differ in their text and in that a zone in the input counts for one and not for the other.
+//! Gregorian calendar. A timestamptz is a timestamp in UTC. A session has a time zone ([`zone`]): its clocks
+//! tell what day and hour a moment is, in text, in fields and in conversions.
 //!
 //! Invariants:
 //! 1. The least and the greatest integer are -infinity and infinity; no finite value is one of them.
@@ -29,10 +29,13 @@ pub use field::{
     extract_timestamp, extract_timestamptz,
 };
 pub(crate) use overlap::{Period, overlap};
-pub(crate) use parse::{Look, fields, parse_time};
+pub(crate) use parse::{Look, fields, parse_time, parse_timetz};
 pub use parse::{parse_date, parse_timestamp, parse_timestamptz};
 pub(crate) use write::write_time;
-pub use write::{write_date, write_styled_date, write_styled_timestamp, write_timestamp, write_timestamptz};
+pub use write::{
+    write_date, write_styled_date, write_styled_timestamp, write_styled_timestamptz, write_timestamp,
+    write_timestamptz,
+};
 
 use crate::{SqlError, SqlResult, sqlstate};
 use std::cmp::Ordering;

@@ -6,7 +6,7 @@
 //! depends on its length and on which of year, month and day are still missing. The usual ISO forms take a
 //! shortcut.
 //!
-//! Not here: zones by name, which need the time zone database.
+//! What has no zone of its own is what the clocks of the session's zone show.
 //!
 //! Source: PostgreSQL 15's documentation, appendix B.1 and B.2, and its answers.
 
@@ -15,7 +15,7 @@ use super::{
     UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC, check_date, check_timestamp, civil_from_days,
     days_from_civil, days_in_month, is_leap_year, split,
     word::{Label, Word, word},
-    zone,
+    zone::Place,
 };
 use crate::func::Context;
 use crate::style::DateOrder;
@@ -30,7 +30,7 @@ const MAX_LENGTH: usize = 153;
 const MAX_ZONE_HOURS: i64 = 15;
 
 /// Why a text is no date.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 enum Fault {
     Format,
     Range,
@@ -38,8 +38,7 @@ enum Fault {
     DayOrMonth,
     Displacement,
     Zone(String),
-    /// A zone that PostgreSQL knows.
-    ZoneElsewhere(String),
+    Refused(Box<SqlError>),
 }
 
 impl Fault {
@@ -59,7 +58,7 @@ impl Fault {
                 sqlstate::INVALID_PARAMETER_VALUE,
                 format!("time zone \"{name}\" not recognized"),
             ),
-            Fault::ZoneElsewhere(name) => SqlError::unsupported(format_args!("time zone \"{name}\"")),
+            Fault::Refused(error) => *error,
         }
     }
 }
@@ -91,8 +90,9 @@ pub fn parse_timestamptz(text: &str, ctx: &Context<'_>) -> SqlResult<i64> {
 }
 
 fn parse_moment(text: &str, ty: &str, zoned: bool, ctx: &Context<'_>) -> SqlResult<i64> {
+    let range = || range_error("timestamp", text);
     if let Some(t) = iso_moment(text.as_bytes()) {
-        return Ok(t);
+        return if zoned { ctx.styles.zone.moment(t).map_err(|_| range()) } else { Ok(t) };
     }
     let parts = match read(text, Wanted::Moment, ctx).map_err(|f| f.error(text, ty))? {
         Moment::Infinity => return Ok(TIMESTAMP_INFINITY),
@@ -100,21 +100,45 @@ fn parse_moment(text: &str, ty: &str, zoned: bool, ctx: &Context<'_>) -> SqlResu
         Moment::Epoch => return Ok(-i64::from(UNIX_EPOCH_DAYS) * USECS_PER_DAY),
         Moment::Parts(parts) => parts,
     };
-    let shift = if zoned { parts.zone_east * USECS_PER_SEC } else { 0 };
     let t = parts.days().and_then(|d| d.checked_mul(USECS_PER_DAY)?.checked_add(parts.usecs_of_day()));
-    t.and_then(|t| check_timestamp(t.checked_sub(shift)?)).ok_or_else(|| range_error("timestamp", text))
+    let shift = |t: i64| if zoned { parts.east(t, ctx) * USECS_PER_SEC } else { 0 };
+    t.and_then(|t| check_timestamp(t.checked_sub(shift(t))?)).ok_or_else(range)
 }
 
-/// The microseconds of a day, and the seconds that its zone is east, if one is told.
-pub(crate) fn parse_time(text: &str, ty: &str, ctx: &Context<'_>) -> SqlResult<(i64, Option<i64>)> {
-    if let Some(t) = iso_time(text.as_bytes()) {
-        return Ok((t, None));
+/// The microseconds of a day.
+pub(crate) fn parse_time(text: &str, ty: &str, ctx: &Context<'_>) -> SqlResult<i64> {
+    match iso_time(text.as_bytes()) {
+        Some(t) => Ok(t),
+        None => read_time(text, ty, ctx).map(|p| p.usecs_of_day()),
     }
-    match read(text, Wanted::Time, ctx).map_err(|f| f.error(text, ty))? {
-        Moment::Parts(p) => {
-            let has_zone = p.known & known::ZONE != 0;
-            Ok((p.usecs_of_day(), has_zone.then_some(p.zone_east)))
+}
+
+/// The microseconds of a day, and the seconds that its zone is east: where none is told, as the session's
+/// zone is on that day, or on this one if there is no date.
+pub(crate) fn parse_timetz(text: &str, ty: &str, ctx: &Context<'_>) -> SqlResult<(i64, i64)> {
+    let parts = match iso_time(text.as_bytes()) {
+        Some(t) => {
+            let mut parts = Parts::default();
+            parts.set_time(t);
+            parts
         }
+        None => read_time(text, ty, ctx)?,
+    };
+    let day = match parts.known & known::DATE == known::DATE {
+        true => parts.days().ok_or_else(|| range_error("timestamp", text))?,
+        false => i64::from(split(ctx.styles.zone.local(ctx.now_us)).0),
+    };
+    let local = day.saturating_mul(USECS_PER_DAY).saturating_add(parts.usecs_of_day());
+    Ok((parts.usecs_of_day(), parts.east(local, ctx)))
+}
+
+fn read_time(text: &str, ty: &str, ctx: &Context<'_>) -> SqlResult<Parts> {
+    match read(text, Wanted::Time, ctx).map_err(|f| f.error(text, ty))? {
+        // What a zone's clocks are depends on the day.
+        Moment::Parts(p) if p.known & known::DATE != known::DATE && p.has_moving_zone() => {
+            Err(Fault::Format.error(text, ty))
+        }
+        Moment::Parts(p) => Ok(p),
         _ => Err(Fault::Format.error(text, ty)),
     }
 }
@@ -322,8 +346,10 @@ struct Parts {
     minute: i64,
     second: i64,
     fraction: i64,
-    /// Seconds.
-    zone_east: i64,
+    /// None if it is the session's.
+    zone: Option<Place>,
+    /// Seconds that the clocks are set forward beside that.
+    summer: i64,
     /// The year was written in one or two digits.
     short_year: bool,
     /// The month was written as a word.
@@ -331,8 +357,6 @@ struct Parts {
     julian: bool,
     bc: bool,
     afternoon: Option<bool>,
-    /// A zone that is not known here: refused when nothing else is wrong.
-    zone_elsewhere: Option<String>,
 }
 
 /// What the field before says about the next.
@@ -409,7 +433,7 @@ fn read(text: &str, wanted: Wanted, ctx: &Context<'_>) -> Result<Moment, Fault> 
                 p.time(field)?
             }
             Look::Zone => {
-                p.zone_east = displacement(field)?;
+                p.zone = Some(Place::Offset(displacement(field)? as i32));
                 known::ZONE
             }
             Look::Number => match expected {
@@ -436,45 +460,40 @@ fn read(text: &str, wanted: Wanted, ctx: &Context<'_>) -> Result<Moment, Fault> 
                 if matches!(expected, Expect::Time | Expect::Julian) {
                     return Err(Fault::Format);
                 }
-                if let Some(east) = zone::offset(field) {
-                    p.zone_east = i64::from(east);
-                    known::ZONE
-                } else {
-                    match word(field) {
-                        None if *look == Look::Word && zone::is_known(field) => {
-                            p.zone_elsewhere = Some(field.clone());
-                            known::ZONE
-                        }
-                        None => return Err(Fault::Format),
-                        Some(Word::Ignore) => continue,
-                        Some(Word::TimeMark) => {
-                            let follows = fields.get(i + 1).map(|f| f.0);
-                            let fits = matches!(follows, Some(Look::Number | Look::Time | Look::Date));
-                            let is_late = wanted == Wanted::Time || p.known & known::DATE == known::DATE;
-                            if !is_late || !fits {
-                                return Err(Fault::Format);
-                            }
-                            expect = Expect::Time;
-                            continue;
-                        }
-                        Some(Word::Julian) => {
-                            expect = Expect::Julian;
-                            continue;
-                        }
-                        Some(Word::Label(label)) => {
-                            expect = Expect::Label(label);
-                            continue;
-                        }
-                        Some(
-                            Word::Month(_)
-                            | Word::Weekday
-                            | Word::Day(_)
-                            | Word::Epoch
-                            | Word::Infinity
-                            | Word::NegInfinity,
-                        ) if wanted == Wanted::Time => return Err(Fault::Format),
-                        Some(w) => p.word(w, &mut special, ctx)?,
+                match word(field) {
+                    None if *look == Look::Word => {
+                        p.zone = Some(place(field)?.ok_or(Fault::Format)?);
+                        known::ZONE
                     }
+                    None => return Err(Fault::Format),
+                    Some(Word::Ignore) => continue,
+                    Some(Word::TimeMark) => {
+                        let follows = fields.get(i + 1).map(|f| f.0);
+                        let fits = matches!(follows, Some(Look::Number | Look::Time | Look::Date));
+                        let is_late = wanted == Wanted::Time || p.known & known::DATE == known::DATE;
+                        if !is_late || !fits {
+                            return Err(Fault::Format);
+                        }
+                        expect = Expect::Time;
+                        continue;
+                    }
+                    Some(Word::Julian) => {
+                        expect = Expect::Julian;
+                        continue;
+                    }
+                    Some(Word::Label(label)) => {
+                        expect = Expect::Label(label);
+                        continue;
+                    }
+                    Some(
+                        Word::Month(_)
+                        | Word::Weekday
+                        | Word::Day(_)
+                        | Word::Epoch
+                        | Word::Infinity
+                        | Word::NegInfinity,
+                    ) if wanted == Wanted::Time => return Err(Fault::Format),
+                    Some(w) => p.word(w, &mut special, ctx)?,
                 }
             }
         };
@@ -491,10 +510,11 @@ fn read(text: &str, wanted: Wanted, ctx: &Context<'_>) -> Result<Moment, Fault> 
         _ => {}
     }
     p.finish(wanted)?;
-    match p.zone_elsewhere {
-        Some(name) => Err(Fault::ZoneElsewhere(name)),
-        None => Ok(Moment::Parts(p)),
-    }
+    Ok(Moment::Parts(p))
+}
+
+fn place(name: &str) -> Result<Option<Place>, Fault> {
+    Place::of(name).map_err(|e| Fault::Refused(Box::new(e)))
 }
 
 /// The digits at the start of a text as a number, 0 if there are none, and what follows.
@@ -572,18 +592,19 @@ impl Parts {
                 known::ERA
             }
             Word::SummerTime => {
-                self.zone_east += 3600;
+                self.summer = 3600;
                 known::ZONE_MODIFIER
             }
             Word::Now | Word::Day(_) => {
                 let shift = if let Word::Day(n) = w { n } else { 0 };
-                let (days, usecs) = split(ctx.now_us);
+                let (days, usecs) = split(ctx.styles.zone.local(ctx.now_us));
                 let (year, month, day) = civil_from_days((i64::from(days) + shift) as i32);
                 (self.year, self.month, self.day) = (i64::from(year), i64::from(month), i64::from(day));
                 // The year may be before our era already; it needs no further look.
                 self.julian = true;
                 if w == Word::Now {
                     self.set_time(usecs);
+                    self.zone = Some(Place::Offset(ctx.styles.zone.at(ctx.now_us).east));
                     known::DATE | known::TIME | known::ZONE
                 } else {
                     known::DATE
@@ -591,6 +612,7 @@ impl Parts {
             }
             Word::Midnight => {
                 self.set_time(0);
+                self.zone = Some(Place::Offset(0));
                 known::TIME | known::ZONE
             }
             Word::Epoch | Word::Infinity | Word::NegInfinity => {
@@ -656,18 +678,14 @@ impl Parts {
     /// `have`: what is known, for the time.
     fn time_with_zone_or_zone(&mut self, field: &str, have: u16) -> Result<u16, Fault> {
         if !field.starts_with(|c: char| c.is_ascii_digit()) {
-            match zone::offset(field) {
-                Some(east) => self.zone_east = i64::from(east),
-                None if zone::is_known(field) => self.zone_elsewhere = Some(field.to_string()),
-                None => return Err(Fault::Zone(field.to_string())),
-            }
+            self.zone = Some(place(field)?.ok_or_else(|| Fault::Zone(field.to_string()))?);
             return Ok(known::ZONE);
         }
         if self.known & known::TIME == known::TIME {
             return Err(Fault::Format);
         }
         let at = field.find('-').ok_or(Fault::Format)?;
-        self.zone_east = displacement(&field[at..])?;
+        self.zone = Some(Place::Offset(displacement(&field[at..])? as i32));
         Ok(self.run_together(&field[..at], have)? | known::ZONE)
     }
 
@@ -832,7 +850,7 @@ impl Parts {
         let (days, zone) = leading_number(field)?;
         let days = field.get(..field.len() - zone.len()).filter(|_| days >= 0).ok_or(Fault::Format)?;
         let new = self.julian_day(days)?;
-        self.zone_east = displacement(zone)?;
+        self.zone = Some(Place::Offset(displacement(zone)? as i32));
         Ok(new | known::TIME | known::ZONE)
     }
 
@@ -922,6 +940,16 @@ impl Parts {
     fn days(&self) -> Option<i64> {
         let year = i32::try_from(self.year).ok().filter(|y| (-4800..5_900_000).contains(y))?;
         Some(i64::from(days_from_civil(year, self.month as u32, self.day as u32)))
+    }
+
+    /// Seconds that the zone is east when its clocks show a time.
+    fn east(&self, local: i64, ctx: &Context<'_>) -> i64 {
+        let place = self.zone.unwrap_or(Place::Zone(ctx.styles.zone));
+        i64::from(place.of_local(local)) + self.summer
+    }
+
+    fn has_moving_zone(&self) -> bool {
+        matches!(self.zone, Some(Place::Zone(_) | Place::Moving(..)))
     }
 
     fn usecs_of_day(&self) -> i64 {

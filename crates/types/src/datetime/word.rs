@@ -28,7 +28,7 @@ pub enum Word {
     Now,
     /// Days from today.
     Day(i64),
-    /// Midnight, UTC.
+    /// Midnight at Greenwich.
     Midnight,
     Epoch,
     Infinity,

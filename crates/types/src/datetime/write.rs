@@ -3,11 +3,12 @@
 //! The text is put together in a small buffer and appended at once; this runs for every row that is copied
 //! out.
 
+use super::zone::Clock;
 use super::{
     DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, USECS_PER_SEC,
     civil_from_days, split,
 };
-use crate::style::{DateOrder, DateStyle, Styles, ZoneName};
+use crate::style::{DateOrder, DateStyle, Styles};
 use crate::text::{Out, ZEROS, eight_digits, pair};
 
 /// Room for the longest form, a year of seven digits with microseconds, zone and era.
@@ -136,7 +137,7 @@ pub fn write_timestamp(t: i64, out: &mut impl Out) {
     write_with_zone(t, b"", out);
 }
 
-/// The session's zone is UTC.
+/// As the clocks of Greenwich show it.
 pub fn write_timestamptz(t: i64, out: &mut impl Out) {
     write_with_zone(t, b"+00", out);
 }
@@ -177,10 +178,35 @@ pub fn write_styled_date(d: i32, styles: &Styles, out: &mut impl Out) {
     }
 }
 
-/// Appends a timestamp in a session's style, with the zone's name if it has one.
-pub fn write_styled_timestamp(t: i64, zone: Option<ZoneName>, styles: &Styles, out: &mut impl Out) {
+/// How far a zone is east: `+01`, `-03:30`, `+00:09:21`.
+fn displacement(east: i32) -> String {
+    let (sign, seconds) = (if east < 0 { '-' } else { '+' }, east.abs());
+    match (seconds / 60 % 60, seconds % 60) {
+        (0, 0) => format!("{sign}{:02}", seconds / 3600),
+        (minutes, 0) => format!("{sign}{:02}:{minutes:02}", seconds / 3600),
+        (minutes, rest) => format!("{sign}{:02}:{minutes:02}:{rest:02}", seconds / 3600),
+    }
+}
+
+/// Appends a timestamptz in a session's style: what its clocks show, and how far they are from Greenwich's or
+/// what their time is called.
+pub fn write_styled_timestamptz(t: i64, styles: &Styles, out: &mut impl Out) {
+    if matches!(t, TIMESTAMP_INFINITY | TIMESTAMP_NEG_INFINITY) || *styles == Styles::USUAL {
+        return write_timestamptz(t, out);
+    }
+    let clock = styles.zone.at(t);
+    write_shown(t + i64::from(clock.east) * USECS_PER_SEC, Some(clock), styles, out)
+}
+
+/// Appends a timestamp in a session's style.
+pub fn write_styled_timestamp(t: i64, styles: &Styles, out: &mut impl Out) {
+    write_shown(t, None, styles, out)
+}
+
+fn write_shown(t: i64, zone: Option<Clock>, styles: &Styles, out: &mut impl Out) {
     if styles.date == DateStyle::Iso || matches!(t, TIMESTAMP_INFINITY | TIMESTAMP_NEG_INFINITY) {
-        return write_with_zone(t, if zone.is_some() { b"+00" } else { b"" }, out);
+        let zone = zone.map(|z| displacement(z.east)).unwrap_or_default();
+        return write_with_zone(t, zone.as_bytes(), out);
     }
     let (days, usecs) = split(t);
     let (year, month, day, era) = shown_day(days);
@@ -203,7 +229,7 @@ pub fn write_styled_timestamp(t: i64, zone: Option<ZoneName>, styles: &Styles, o
     });
     if let Some(zone) = zone {
         out.text(" ");
-        out.text(zone.text())
+        out.text(zone.abbreviation)
     }
     out.text(era)
 }

@@ -3,13 +3,14 @@
 //!
 //! Text is compared by its bytes, which in UTF-8 is the order of code points (the collation C.UTF-8); char(n)
 //! without its trailing spaces. NaN equals itself and is greater than every other number. A date against a
-//! timestamp counts as its midnight (UTC); the sum cannot overflow here, so that a date beyond the last
-//! timestamp is greater than all of them but infinity.
+//! timestamp counts as its midnight; the sum cannot overflow here, so that a date beyond the last timestamp
+//! is greater than all of them but infinity. Either against a timestamptz is what the session's clocks show.
 //!
 //! These have no state and cannot fail on well-typed arguments; hot loops compare in place instead of
 //! calling.
 
 use super::Call;
+use crate::datetime::timestamp_is_finite;
 use crate::{SqlResult, Value};
 use std::cmp::Ordering;
 
@@ -40,8 +41,6 @@ int_orders! {
     bool_order bool bool bool;
     date_order date date i32;
     timestamp_order timestamp timestamp i64;
-    timestamp_timestamptz_order timestamp timestamptz i64;
-    timestamptz_timestamp_order timestamptz timestamp i64;
     timestamptz_order timestamptz timestamptz i64;
 }
 
@@ -94,9 +93,30 @@ macro_rules! date_orders {
 }
 date_orders! {
     date_timestamp_order date midnight timestamp instant;
-    date_timestamptz_order date midnight timestamptz instant;
     timestamp_date_order timestamp instant date midnight;
-    timestamptz_date_order timestamptz instant date midnight;
+}
+
+/// What a clock of the session's zone shows, against a moment: on a scale where neither overflows.
+fn shown_order(c: &Call<'_>, local: i128, moment: i64) -> Ordering {
+    let is_shown = i64::try_from(local).is_ok_and(timestamp_is_finite);
+    let east = if is_shown { c.ctx.styles.zone.of_local(local as i64).east } else { 0 };
+    (local - i128::from(east) * 1_000_000).cmp(&instant(moment))
+}
+
+fn date_timestamptz_order(c: &Call<'_>) -> SqlResult<Ordering> {
+    Ok(shown_order(c, midnight(c.date(0)?), c.timestamptz(1)?))
+}
+
+fn timestamptz_date_order(c: &Call<'_>) -> SqlResult<Ordering> {
+    Ok(shown_order(c, midnight(c.date(1)?), c.timestamptz(0)?).reverse())
+}
+
+fn timestamp_timestamptz_order(c: &Call<'_>) -> SqlResult<Ordering> {
+    Ok(shown_order(c, instant(c.timestamp(0)?), c.timestamptz(1)?))
+}
+
+fn timestamptz_timestamp_order(c: &Call<'_>) -> SqlResult<Ordering> {
+    Ok(shown_order(c, instant(c.timestamp(1)?), c.timestamptz(0)?).reverse())
 }
 
 functions! {

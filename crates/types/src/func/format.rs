@@ -8,9 +8,8 @@
 //!
 //! Source: PostgreSQL 15's documentation, 9.8 and 9.9.4, and its answers.
 
-use crate::datetime::{self as dt, USECS_PER_SEC, zone};
-use crate::known;
-use crate::style::ZoneName;
+use crate::datetime::zone::{Clock, Place, Zone};
+use crate::datetime::{self as dt, USECS_PER_SEC};
 use crate::{SqlError, SqlResult, Value, sqlstate};
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -129,12 +128,14 @@ pub(crate) struct Shown {
     /// Days from 2000-01-01.
     date: i32,
     is_interval: bool,
-    zone: Option<ZoneName>,
+    clock: Option<Clock>,
 }
 
 impl Shown {
-    fn moment(t: i64, zone: Option<ZoneName>) -> Shown {
-        let (date, usecs) = dt::split(t);
+    fn moment(t: i64, zone: Option<Zone>) -> Shown {
+        let clock = zone.map(|zone| zone.at(t));
+        let east = clock.map_or(0, |c| i64::from(c.east));
+        let (date, usecs) = dt::split(t + east * USECS_PER_SEC);
         let (year, month, day) = dt::civil_from_days(date);
         let seconds = usecs / USECS_PER_SEC;
         Shown {
@@ -147,7 +148,7 @@ impl Shown {
             micros: usecs % USECS_PER_SEC,
             date,
             is_interval: false,
-            zone,
+            clock,
         }
     }
 
@@ -164,7 +165,7 @@ impl Shown {
             date: dt::days_from_civil(months / 12, (months % 12).max(1) as u32, 1)
                 .saturating_add(days.saturating_sub(1)),
             is_interval: true,
-            zone: None,
+            clock: None,
         }
     }
 
@@ -253,20 +254,23 @@ impl Shown {
             "SSSS" | "SSSSS" => (self.hour * 3600 + self.minute * 60 + self.second).to_string(),
             "TZ" => {
                 dated()?;
-                let name = self.zone.map_or("", ZoneName::text);
+                let name = self.clock.map_or("", |c| c.abbreviation);
                 if word == "tz" { name.to_lowercase() } else { name.to_string() }
             }
-            "TZH" => {
+            "TZH" | "TZM" | "OF" => {
                 dated()?;
-                "+00".into()
-            }
-            "TZM" => {
-                dated()?;
-                "00".into()
-            }
-            "OF" => {
-                dated()?;
-                if is_filled { "+00".into() } else { "+0".into() }
+                let east = self.clock.map_or(0, |c| c.east);
+                let (sign, hours, minutes) =
+                    (if east < 0 { '-' } else { '+' }, east.abs() / 3600, east.abs() / 60 % 60);
+                match upper.as_str() {
+                    "TZH" => format!("{sign}{hours:02}"),
+                    "TZM" => format!("{minutes:02}"),
+                    _ => {
+                        let hours = if is_filled { format!("{hours:02}") } else { hours.to_string() };
+                        let minutes = if minutes == 0 { String::new() } else { format!(":{minutes:02}") };
+                        format!("{sign}{hours}{minutes}")
+                    }
+                }
             }
             "MONTH" | "MON" => {
                 dated()?;
@@ -360,26 +364,18 @@ pub(super) fn ordinal_ending(number: &str) -> &'static str {
 }
 
 /// Nothing for a format that is empty, or for no moment.
-fn to_char(t: i64, zone: Option<ZoneName>, format: &str) -> SqlResult<Value> {
+fn to_char(t: i64, zone: Option<Zone>, format: &str) -> SqlResult<Value> {
     match dt::timestamp_is_finite(t) && !format.is_empty() {
         true => Shown::moment(t, zone).format(format).map(Value::Text),
         false => Ok(Value::Null),
     }
 }
 
-/// How far a zone is east of Greenwich, in microseconds.
-pub(crate) fn east(zone: &str) -> SqlResult<i64> {
-    let lower = zone.to_ascii_lowercase();
-    match zone::offset(&lower) {
-        Some(seconds) => Ok(i64::from(seconds) * USECS_PER_SEC),
-        None if zone::is_known(&lower) || known::is_time_zone(&lower) => {
-            Err(SqlError::unsupported(format_args!("time zone \"{zone}\"")))
-        }
-        None => Err(SqlError::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
-            format!("time zone \"{zone}\" not recognized"),
-        )),
-    }
+/// The place that a zone's name or abbreviation means.
+pub(crate) fn place(zone: &str) -> SqlResult<Place> {
+    Place::of(&zone.to_ascii_lowercase())?.ok_or_else(|| {
+        SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("time zone \"{zone}\" not recognized"))
+    })
 }
 
 /// A timestamp so much later; infinity stays.
@@ -396,7 +392,7 @@ functions! {
     1341 TO_CHAR_TIMESTAMPTZ "to_char" (Timestamptz, Text) -> Text
         = |c| to_char(c.timestamptz(0)?, Some(c.ctx.styles.zone), c.text(1)?), stable;
     1342 TIMEZONE_OF "timezone" (Text, Timestamptz) -> Timestamp
-        = |c| shifted(c.timestamptz(1)?, east(c.text(0)?)?).map(Value::Timestamp);
+        = |c| place(c.text(0)?)?.local(c.timestamptz(1)?).map(Value::Timestamp);
     1343 TIMEZONE_IN "timezone" (Text, Timestamp) -> Timestamptz
-        = |c| shifted(c.timestamp(1)?, -east(c.text(0)?)?).map(Value::Timestamptz);
+        = |c| place(c.text(0)?)?.moment(c.timestamp(1)?).map(Value::Timestamptz);
 }

@@ -9,7 +9,8 @@
 //!
 //! Source: PostgreSQL 15's documentation, 9.8, and its answers.
 
-use super::format::{DAYS, MONTHS, Piece, ROMAN, east, pieces, shifted};
+use super::format::{DAYS, MONTHS, Piece, ROMAN, pieces, place};
+use crate::datetime::zone::{Place, Zone};
 use crate::datetime::{self as dt, USECS_PER_SEC};
 use crate::{SqlError, SqlResult, Value, sqlstate};
 
@@ -604,10 +605,11 @@ fn month_length(year: i32, month: u32) -> i32 {
     dt::days_in_month(year, month) as i32
 }
 
-fn to_timestamp(text: &str, format: &str) -> SqlResult<Value> {
+fn to_timestamp(text: &str, format: &str, zone: Zone) -> SqlResult<Value> {
     let m = moment(text, format)?;
     let usecs = m.date.checked_mul(86_400 * USECS_PER_SEC).and_then(|d| d.checked_add(m.time));
-    let usecs = usecs.and_then(|t| t.checked_sub(m.east.unwrap_or(0))).and_then(dt::check_timestamp);
+    let east = |t: i64| m.east.unwrap_or_else(|| i64::from(zone.of_local(t).east) * USECS_PER_SEC);
+    let usecs = usecs.and_then(|t| t.checked_sub(east(t))).and_then(dt::check_timestamp);
     let usecs = usecs.ok_or_else(|| dt::out_of_range("timestamp"))?;
     m.precision.map_or(Ok(usecs), |p| dt::round_timestamp(usecs, p)).map(Value::Timestamptz)
 }
@@ -620,8 +622,8 @@ fn to_date(text: &str, format: &str) -> SqlResult<Value> {
     })
 }
 
-/// How far a zone is east, in microseconds: with a sign a number of hours, by ISO 8601.
-fn zone_east(zone: &str) -> SqlResult<i64> {
+/// A zone's name, or, with a sign, a number of hours, by ISO 8601.
+fn numbered_place(zone: &str) -> SqlResult<Place> {
     let invalid = |message: String| SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message);
     if zone.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(invalid(format!("invalid input syntax for type numeric time zone: \"{zone}\""))
@@ -629,10 +631,10 @@ fn zone_east(zone: &str) -> SqlResult<i64> {
     }
     let Some(number) = zone.strip_prefix(['+', '-']).filter(|n| n.starts_with(|c: char| c.is_ascii_digit()))
     else {
-        return east(zone);
+        return place(zone);
     };
     let unknown = || invalid(format!("time zone \"{zone}\" not recognized"));
-    let parts: Vec<i64> =
+    let parts: Vec<i32> =
         number.split(':').map(|p| p.parse()).collect::<Result<_, _>>().map_err(|_| unknown())?;
     let (hours, minutes, seconds) = match parts[..] {
         [n] if number.len() > 2 => (n / 100, n % 100, 0),
@@ -645,23 +647,22 @@ fn zone_east(zone: &str) -> SqlResult<i64> {
         return Err(invalid(format!("numeric time zone \"{zone}\" out of range")));
     }
     let sign = if zone.starts_with('-') { -1 } else { 1 };
-    Ok(sign * (hours * 3600 + minutes * 60 + seconds) * USECS_PER_SEC)
+    Ok(Place::Offset(sign * (hours * 3600 + minutes * 60 + seconds)))
 }
 
 functions! {
     1511 TO_TIMESTAMP_FORMAT "to_timestamp" (Text, Text) -> Timestamptz =
-        |c| to_timestamp(c.text(0)?, c.text(1)?), stable;
+        |c| to_timestamp(c.text(0)?, c.text(1)?, c.ctx.styles.zone), stable;
     1513 MAKE_TIMESTAMPTZ_ZONE "make_timestamptz" (Int4, Int4, Int4, Int4, Int4, Float8, Text)
         -> Timestamptz = |c| {
         let t = dt::make_timestamp(
             c.int4(0)?, c.int4(1)?, c.int4(2)?, c.int4(3)?, c.int4(4)?, c.float8(5)?,
         )?;
-        shifted(t, -zone_east(c.text(6)?)?).map(Value::Timestamptz)
+        numbered_place(c.text(6)?)?.moment(t).map(Value::Timestamptz)
     }, stable;
     1514 DATE_TRUNC_ZONE "date_trunc" (Text, Timestamptz, Text) -> Timestamptz = |c| {
-        let by = east(c.text(2)?)?;
-        let there = dt::date_trunc_timestamptz(c.text(0)?, shifted(c.timestamptz(1)?, by)?)?;
-        shifted(there, -by).map(Value::Timestamptz)
+        let t = dt::date_trunc_timestamptz(c.text(0)?, c.timestamptz(1)?, place(c.text(2)?)?)?;
+        Ok(Value::Timestamptz(t))
     }, stable;
     1512 TO_DATE_FORMAT "to_date" (Text, Text) -> Date = |c| to_date(c.text(0)?, c.text(1)?), stable;
 }

@@ -1,9 +1,10 @@
 //! The settings that there are, as data: PostgreSQL's (`ondol_types::known`) and the one of our own, each
 //! with what is done about it.
 use super::number::{self, Unit};
-use ondol_types::datetime::zone;
+use ondol_types::catalog::interval;
+use ondol_types::datetime::zone::Zone;
 use ondol_types::known::{self, KnownSetting, SettingContext, SettingKind};
-use ondol_types::style::{Styles, ZoneName};
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, name, sqlstate};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -406,47 +407,32 @@ fn role(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
     }
 }
 
-/// The names of zones that are Greenwich's time.
-const GREENWICH: &[(&str, ZoneName)] = &[
-    ("<+00>-00", ZoneName::Zero),
-    ("Etc/GMT", ZoneName::Gmt),
-    ("Etc/GMT+0", ZoneName::Gmt),
-    ("Etc/GMT-0", ZoneName::Gmt),
-    ("Etc/GMT0", ZoneName::Gmt),
-    ("Etc/Greenwich", ZoneName::Gmt),
-    ("Etc/UCT", ZoneName::Utc),
-    ("Etc/UTC", ZoneName::Utc),
-    ("Etc/Universal", ZoneName::Utc),
-    ("Etc/Zulu", ZoneName::Utc),
-    ("GMT", ZoneName::Gmt),
-    ("GMT+0", ZoneName::Gmt),
-    ("GMT-0", ZoneName::Gmt),
-    ("GMT0", ZoneName::Gmt),
-    ("Greenwich", ZoneName::Gmt),
-    ("UCT", ZoneName::Utc),
-    ("UTC", ZoneName::Utc),
-    ("Universal", ZoneName::Utc),
-    ("Zulu", ZoneName::Utc),
-];
-
-fn greenwich(name: &str) -> Option<&'static (&'static str, ZoneName)> {
-    GREENWICH.iter().find(|z| z.0.eq_ignore_ascii_case(name))
+/// What a session's clocks show where the setting says so.
+pub(super) fn zone(value: &str) -> Zone {
+    Zone::of_name(value).ok().flatten().unwrap_or(Zone::UTC)
 }
 
-/// What a time in the zone has behind it.
-pub(super) fn zone_name(value: &str) -> ZoneName {
-    greenwich(value).map_or(ZoneName::Utc, |z| z.1)
-}
-
-/// A zone may be a number of hours as well.
+/// A zone may be a number of hours, or an interval, as well.
 fn time_zone(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
-    let is_zero = value.trim().parse::<f64>().is_ok_and(|hours| hours == 0.0);
-    if let Some(zone) = greenwich(if is_zero { "<+00>-00" } else { value }) {
-        return Ok(zone.0.to_string());
-    }
-    let hours = value.trim().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
-    match hours || zone::is_zone(&value.to_ascii_lowercase()) {
-        true => Err(s.unsupported(value)),
-        false => Err(s.invalid(value)),
-    }
+    let text = value.trim();
+    let is_interval = text.get(..8).is_some_and(|word| word.eq_ignore_ascii_case("interval"));
+    let zone = if is_interval {
+        let quoted = text[8..].trim().strip_prefix('\'').and_then(|t| t.strip_suffix('\''));
+        let (months, days, micros) = interval::parts(quoted.ok_or_else(|| s.invalid(value))?)?;
+        if months != 0 || days != 0 {
+            let unit = if months != 0 { "months" } else { "days" };
+            return Err(s.invalid(value).detail(format!("Cannot specify {unit} in time zone interval.")));
+        }
+        Zone::of_offset((micros / 1_000_000).try_into().unwrap_or(i32::MAX))?
+    } else {
+        match text.parse::<f64>() {
+            Ok(hours) => Zone::of_offset((hours * 3600.0) as i32)?,
+            Err(_) => Zone::of_name(text)?,
+        }
+    };
+    let far = || match text.parse::<f64>() {
+        Ok(_) => s.invalid(value).detail("UTC timezone offset is out of range."),
+        Err(_) => s.invalid(value),
+    };
+    zone.map(|zone| zone.name().to_string()).ok_or_else(far)
 }

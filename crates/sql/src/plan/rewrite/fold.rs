@@ -120,7 +120,10 @@ fn value(e: &Expr) -> Option<Value> {
             let is_string = |t: TypeId| t.element().unwrap_or(t).is_string_or_unknown();
             let types = [arg.ty.id, e.ty.id];
             if types.iter().any(|t| {
-                matches!(t.element().unwrap_or(*t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
+                matches!(
+                    t.element().unwrap_or(*t),
+                    TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ | TypeId::TIMETZ
+                )
             }) || types.iter().any(|t| is_string(*t)) && types.iter().any(|t| text::is_styled(*t))
             {
                 return None;

@@ -7,7 +7,7 @@
 use super::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR};
 use crate::datetime::{
     EPOCH_JULIAN, USECS_PER_DAY, USECS_PER_SEC, check_timestamp, civil_from_days, days_from_civil,
-    days_in_month, out_of_range, split, timestamp_is_finite,
+    days_in_month, out_of_range, split, timestamp_is_finite, zone::Zone,
 };
 use crate::func::division_by_zero;
 use crate::{SqlError, SqlResult, sqlstate};
@@ -183,34 +183,34 @@ fn rounded(f: f64) -> f64 {
     (f * 1e6).round_ties_even() / 1e6
 }
 
-/// A timestamp some time later.
-pub fn timestamp_plus(t: i64, i: Interval) -> SqlResult<i64> {
-    moved(t, i.months.into(), i.days.into(), i.micros.into())
+/// A timestamp some time later. Of a timestamptz, months and days are those of a zone's calendar.
+pub fn timestamp_plus(t: i64, i: Interval, zone: Zone) -> SqlResult<i64> {
+    moved(t, i.months.into(), i.days.into(), i.micros.into(), zone)
 }
 
-/// A timestamp some time earlier.
-pub fn timestamp_minus(t: i64, i: Interval) -> SqlResult<i64> {
-    moved(t, -i64::from(i.months), -i64::from(i.days), -i128::from(i.micros))
+/// A timestamp some time earlier, as [`timestamp_plus`] is later.
+pub fn timestamp_minus(t: i64, i: Interval, zone: Zone) -> SqlResult<i64> {
+    moved(t, -i64::from(i.months), -i64::from(i.days), -i128::from(i.micros), zone)
 }
 
-fn moved(t: i64, months: i64, days: i64, micros: i128) -> SqlResult<i64> {
+fn moved(t: i64, months: i64, days: i64, micros: i128, zone: Zone) -> SqlResult<i64> {
     if !timestamp_is_finite(t) {
         return Ok(t);
     }
     let moved = || {
         let mut t = t;
         if months != 0 {
-            let (day, of_day) = split(t);
+            let (day, of_day) = split(zone.local(t));
             let (year, month, day) = civil_from_days(day);
             let months = i64::from(year) * 12 + i64::from(month) - 1 + months;
             let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u32 + 1);
             let year = Some(year).filter(|y| YEARS.contains(y))? as i32;
             let day = days_from_civil(year, month, day.min(days_in_month(year, month)));
-            t = on_day(day.into(), of_day)?;
+            t = zone.moment(on_day(day.into(), of_day)?).ok()?;
         }
         if days != 0 {
-            let (day, of_day) = split(t);
-            t = on_day(i64::from(day) + days, of_day)?;
+            let (day, of_day) = split(zone.local(t));
+            t = zone.moment(on_day(i64::from(day) + days, of_day)?).ok()?;
         }
         i64::try_from(i128::from(t) + micros).ok().and_then(check_timestamp)
     };

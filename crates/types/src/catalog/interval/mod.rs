@@ -28,7 +28,7 @@ pub(crate) use self::write::write_styled;
 use super::{Cast, Form, Key, compares, comparisons};
 use crate::agg::{AggDef, Own};
 use crate::cast::CastContext::Implicit;
-use crate::datetime::{self as dt, Field, USECS_PER_DAY, USECS_PER_SEC};
+use crate::datetime::{self as dt, Field, USECS_PER_DAY, USECS_PER_SEC, zone::Zone};
 use crate::func::format::{Shown, shifted};
 use crate::func::operator::{binary, prefix};
 use crate::func::{Call, Context, OperatorDef, functions};
@@ -371,7 +371,12 @@ fn midnight(c: &Call<'_>, i: usize) -> SqlResult<i64> {
 
 /// The midnight of today.
 fn today(ctx: &Context<'_>) -> SqlResult<i64> {
-    dt::date_to_timestamp(dt::timestamp_to_date(ctx.now_us)?)
+    dt::date_to_timestamp(dt::timestamp_to_date(ctx.styles.zone.local(ctx.now_us))?)
+}
+
+/// The session's.
+fn zone(c: &Call<'_>) -> Zone {
+    c.ctx.styles.zone
 }
 
 /// A moment, and another or how much later that is.
@@ -382,7 +387,13 @@ fn period(c: &Call<'_>, i: usize) -> SqlResult<dt::Period<i64>> {
     };
     let start = moment(c.args.get(i));
     Ok(match (start, c.args.get(i + 1)) {
-        (Some(t), Some(ValueRef::Opaque(_, b))) => (start, Some(timestamp_plus(t, Interval::of(b))?)),
+        (Some(t), Some(ValueRef::Opaque(_, b))) => {
+            let zone = match c.args.get(i) {
+                Some(ValueRef::Timestamptz(_)) => zone(c),
+                _ => Zone::UTC,
+            };
+            (start, Some(timestamp_plus(t, Interval::of(b), zone)?))
+        }
         (_, end) => (start, moment(end)),
     })
 }
@@ -419,32 +430,33 @@ functions! {
     871 INTERVAL_DIV "interval_div" (Interval, Float8) -> Interval =
         |c| interval(c.interval(0)?.divided_by(c.float8(1)?));
     872 DATE_PLUS_INTERVAL "date_pl_interval" (Date, Interval) -> Timestamp =
-        |c| timestamp(timestamp_plus(midnight(c, 0)?, c.interval(1)?));
+        |c| timestamp(timestamp_plus(midnight(c, 0)?, c.interval(1)?, Zone::UTC));
     873 DATE_MINUS_INTERVAL "date_mi_interval" (Date, Interval) -> Timestamp =
-        |c| timestamp(timestamp_minus(midnight(c, 0)?, c.interval(1)?));
+        |c| timestamp(timestamp_minus(midnight(c, 0)?, c.interval(1)?, Zone::UTC));
     874 TIMESTAMP_PLUS_INTERVAL "timestamp_pl_interval" (Timestamp, Interval) -> Timestamp =
-        |c| timestamp(timestamp_plus(c.timestamp(0)?, c.interval(1)?));
+        |c| timestamp(timestamp_plus(c.timestamp(0)?, c.interval(1)?, Zone::UTC));
     875 TIMESTAMP_MINUS_INTERVAL "timestamp_mi_interval" (Timestamp, Interval) -> Timestamp =
-        |c| timestamp(timestamp_minus(c.timestamp(0)?, c.interval(1)?));
+        |c| timestamp(timestamp_minus(c.timestamp(0)?, c.interval(1)?, Zone::UTC));
     876 TIMESTAMPTZ_PLUS_INTERVAL "timestamptz_pl_interval" (Timestamptz, Interval) -> Timestamptz =
-        |c| timestamptz(timestamp_plus(c.timestamptz(0)?, c.interval(1)?)), stable;
+        |c| timestamptz(timestamp_plus(c.timestamptz(0)?, c.interval(1)?, zone(c))), stable;
     877 TIMESTAMPTZ_MINUS_INTERVAL "timestamptz_mi_interval" (Timestamptz, Interval) -> Timestamptz =
-        |c| timestamptz(timestamp_minus(c.timestamptz(0)?, c.interval(1)?)), stable;
+        |c| timestamptz(timestamp_minus(c.timestamptz(0)?, c.interval(1)?, zone(c))), stable;
     878 INTERVAL_PLUS_DATE "interval_pl_date" (Interval, Date) -> Timestamp =
-        |c| timestamp(timestamp_plus(midnight(c, 1)?, c.interval(0)?));
+        |c| timestamp(timestamp_plus(midnight(c, 1)?, c.interval(0)?, Zone::UTC));
     879 INTERVAL_PLUS_TIMESTAMP "interval_pl_timestamp" (Interval, Timestamp) -> Timestamp =
-        |c| timestamp(timestamp_plus(c.timestamp(1)?, c.interval(0)?));
+        |c| timestamp(timestamp_plus(c.timestamp(1)?, c.interval(0)?, Zone::UTC));
     880 INTERVAL_PLUS_TIMESTAMPTZ "interval_pl_timestamptz" (Interval, Timestamptz) -> Timestamptz =
-        |c| timestamptz(timestamp_plus(c.timestamptz(1)?, c.interval(0)?)), stable;
+        |c| timestamptz(timestamp_plus(c.timestamptz(1)?, c.interval(0)?, zone(c))), stable;
     881 TIMESTAMP_SUB "timestamp_mi" (Timestamp, Timestamp) -> Interval =
         |c| interval(difference(c.timestamp(0)?, c.timestamp(1)?));
     882 TIMESTAMPTZ_SUB "timestamptz_mi" (Timestamptz, Timestamptz) -> Interval =
         |c| interval(difference(c.timestamptz(0)?, c.timestamptz(1)?));
     883 AGE "age" (Timestamp, Timestamp) -> Interval = |c| interval(age(c.timestamp(0)?, c.timestamp(1)?));
     884 AGE_TZ "age" (Timestamptz, Timestamptz) -> Interval =
-        |c| interval(age(c.timestamptz(0)?, c.timestamptz(1)?));
+        |c| interval(age(zone(c).local(c.timestamptz(0)?), zone(c).local(c.timestamptz(1)?))), stable;
     885 AGE_TODAY "age" (Timestamp) -> Interval = |c| interval(age(today(c.ctx)?, c.timestamp(0)?)), stable;
-    886 AGE_TODAY_TZ "age" (Timestamptz) -> Interval = |c| interval(age(today(c.ctx)?, c.timestamptz(0)?)), stable;
+    886 AGE_TODAY_TZ "age" (Timestamptz) -> Interval =
+        |c| interval(age(today(c.ctx)?, zone(c).local(c.timestamptz(0)?))), stable;
     887 JUSTIFY_HOURS "justify_hours" (Interval) -> Interval = |c| interval(c.interval(0)?.justify_hours());
     888 JUSTIFY_DAYS "justify_days" (Interval) -> Interval = |c| interval(c.interval(0)?.justify_days());
     889 JUSTIFY_INTERVAL "justify_interval" (Interval) -> Interval = |c| interval(c.interval(0)?.justify());
@@ -505,6 +517,14 @@ pub(super) fn east(i: Interval) -> SqlResult<i64> {
         ));
     }
     Ok(i.micros - i.micros % USECS_PER_SEC)
+}
+
+/// An interval's months, days and microseconds, read from text.
+pub fn parts(text: &str) -> SqlResult<(i32, i32, i64)> {
+    let value = text::input(text, Type::new(INTERVAL), &Context::EMPTY)?;
+    let Value::Opaque(_, bytes) = value else { return Ok((0, 0, 0)) };
+    let i = Interval::of(&bytes);
+    Ok((i.months, i.days, i.micros))
 }
 
 const INTERVAL: TypeId = TypeId::INTERVAL;

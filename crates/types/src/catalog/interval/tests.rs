@@ -129,7 +129,8 @@ fn what_leaves_its_range_is_an_error() {
         let e = wrong.expect_err("out of range");
         assert_eq!((e.sqlstate(), &*e.to_string()), ("22008", "interval out of range"));
     }
-    let e = timestamp_plus(0, Interval { months: 0, days: 0, micros: i64::MAX }).expect_err("out of range");
+    let e = timestamp_plus(0, Interval { months: 0, days: 0, micros: i64::MAX }, Zone::UTC)
+        .expect_err("out of range");
     assert_eq!((e.sqlstate(), &*e.to_string()), ("22008", "timestamp out of range"));
 }
 
