@@ -43,7 +43,7 @@ pub use foreign::{Ask, NewValue, can_name};
 pub use ondol_kernel::Isolation;
 pub use ondol_kernel::heap::Part;
 pub(crate) use rows::shown_value;
-pub use rows::{LockStrength, Locked, Scan, Wait};
+pub use rows::{KEYS_SHARED, LockStrength, Locked, Scan, Wait};
 pub use statement::STALE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ pub fn kernel(e: ondol_kernel::Error) -> SqlError {
         E::LockNotAvailable { .. } => s::LOCK_NOT_AVAILABLE,
         E::UniqueViolation { .. } => s::UNIQUE_VIOLATION,
         E::SecondTime => s::CARDINALITY_VIOLATION,
+        E::KeysShared => crate::connection::KEYS_SHARED,
         E::OutOfMemory { .. } => s::OUT_OF_MEMORY,
         E::TooLarge { .. } => s::PROGRAM_LIMIT_EXCEEDED,
         E::Canceled => s::QUERY_CANCELED,

@@ -23,6 +23,9 @@ pub enum Error {
     },
     /// A row that was inserted, or changed, by the running command was to be changed by it.
     SecondTime,
+    /// A row was given back because others share the keys that were to be others (lock/L6): to be looked at
+    /// anew once they have let go.
+    KeysShared,
     OutOfMemory {
         limit: usize,
     },
@@ -52,6 +55,7 @@ impl std::fmt::Display for Error {
             Error::LockNotAvailable { timeout: false } => write!(f, "could not obtain lock on row"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index {index}"),
             Error::SecondTime => write!(f, "ON CONFLICT DO UPDATE command cannot affect row a second time"),
+            Error::KeysShared => write!(f, "others share the row's keys"),
             Error::OutOfMemory { limit } => write!(f, "out of memory: the limit of {limit} bytes is reached"),
             Error::Unfit => write!(f, "a value is not of its column's type"),
             Error::TooLarge { bytes, limit } => {

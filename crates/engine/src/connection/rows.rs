@@ -12,6 +12,9 @@ use ondol_kernel::transaction::{Newest, Session};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
 
+/// SQLSTATE-like marker of a row that an UPDATE has given back (kernel: lock/L6); never reaches a user.
+pub const KEYS_SHARED: &str = "ONKSH";
+
 /// FOR KEY SHARE and so on, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockStrength {
@@ -360,6 +363,19 @@ impl Connection {
         row: &[u8],
         changes: &[(usize, ValueRef<'_>)],
     ) -> SqlResult<()> {
+        self.update_or_let_go(table, oid, row, changes, false)
+    }
+    /// The same; `lets_go`: a row whose keys others share and would be others is given back, if this command
+    /// has only locked it. The error is [`KEYS_SHARED`] then: it is to be locked FOR UPDATE, and looked at
+    /// anew.
+    pub fn update_or_let_go(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        row: &[u8],
+        changes: &[(usize, ValueRef<'_>)],
+        lets_go: bool,
+    ) -> SqlResult<()> {
         if let Some((i, _)) = changes.iter().find(|(i, v)| v.is_null() && table.def.columns[*i].not_null) {
             let all = |out: &mut String| {
                 let mut scratch: Vec<Vec<u8>> = table.def.columns.iter().map(|_| vec![]).collect();
@@ -379,7 +395,7 @@ impl Connection {
         let mut new = std::mem::take(&mut self.changes);
         let mut gone = std::mem::take(&mut self.gone);
         gone.clear();
-        let done = self.change(table, oid, row, changes, &mut new, &mut gone);
+        let done = self.change(table, oid, row, changes, (&mut new, &mut gone), lets_go);
         self.changes = new;
         self.gone = gone;
         done
@@ -390,8 +406,8 @@ impl Connection {
         oid: Oid,
         row: &[u8],
         changes: &[(usize, ValueRef<'_>)],
-        new: &mut Vec<u8>,
-        gone: &mut Vec<(u64, usize)>,
+        (new, gone): (&mut Vec<u8>, &mut Vec<(u64, usize)>),
+        lets_go: bool,
     ) -> SqlResult<()> {
         let mut put = vec![];
         {
@@ -415,7 +431,7 @@ impl Connection {
         }
         let keyed = changes.iter().any(|(c, _)| table.is_keyed(*c));
         self.session
-            .update(&table.store, oid, row, new, keyed)
+            .update_or_let_go(&table.store, oid, row, new, keyed, lets_go)
             .map_err(|e| self.change_error(table, e, new))?;
         if keyed && !(table.def.foreign.is_empty() && table.references.is_empty()) {
             self.note_changed(table, oid, |c| changes.iter().any(|(at, _)| *at == c), (row, new))?

@@ -340,6 +340,19 @@ impl Session {
         new: &[u8],
         keyed: bool,
     ) -> Result<()> {
+        self.update_or_let_go(table, oid, old, new, keyed, false)
+    }
+    /// The same; `lets_go`: if others share the row's keys, which would be others, and this command has only
+    /// locked it yet, it is given back, and the error is [`Error::KeysShared`] (lock/L6).
+    pub fn update_or_let_go(
+        &mut self,
+        table: &Arc<TableStore>,
+        oid: Oid,
+        old: &[u8],
+        new: &[u8],
+        keyed: bool,
+        lets_go: bool,
+    ) -> Result<()> {
         debug_assert!(self.is_newest(oid, old), "a row is changed from bytes that are not its newest");
         let keys = if keyed { self.new_keys(table, old, new) } else { vec![] };
         let noted = || table.indexes[table.entered..].iter().any(|i| !i.key.unaffected(old, new));
@@ -347,6 +360,9 @@ impl Session {
         self.open().rekeyed |= rekeyed;
         if keys.iter().any(|k| k.index.unique) {
             // lock/L3: what may be referenced is changed.
+            if lets_go {
+                self.let_go_if_shared(table, oid)?
+            }
             self.lock_own(table, oid, true, Wait::Block, true)?;
         }
         if keys.iter().any(|k| k.index.unique && !k.nulls) {

@@ -22,7 +22,12 @@
 //! - **L5** *Snapshots.* Above READ COMMITTED a row that was changed since the snapshot is a conflict
 //!   (40001). For KEY SHARE it is none if the row has the unique keys that it had: what is locked did not
 //!   change.
-use super::{Did, Isolation, LockMode, Locked, Newest, SHARE_BYTES, Session, TxnState, Wait, Write};
+//! - **L6** *Given back.* Who waits as L4 says owns the row meanwhile, and one of the sharers who would then
+//!   change it closes a cycle. So an UPDATE that finds sharers gives back a row that its command has locked
+//!   and done nothing to, waits for it as for any other, for UPDATE, and looks at it anew.
+use super::{
+    Did, Isolation, LockMode, Locked, Newest, SHARE_BYTES, Savepoint, Session, TxnState, Wait, Write,
+};
 use crate::error::{Error, Result};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, WHOLE, row};
 use crate::table::TableStore;
@@ -261,6 +266,32 @@ impl Session {
         let link = self.kernel.space.word(oid.bits() + 8).load(Ordering::SeqCst);
         let unasked = mutated("strengthened_unasked");
         Ok(link & (KEY_SHARED | SHARED | QUEUED) == 0 || unasked || self.may_keep(oid, true))
+    }
+
+    /// Gives back a row that is ours, if others share its keys and this command has only locked it (L6).
+    #[cold]
+    pub(super) fn let_go_if_shared(&mut self, table: &Arc<TableStore>, oid: Oid) -> Result<()> {
+        let (command, fill_from) = (self.view.command, self.open().fill_from);
+        // Behind the lock there are at most the strings of the row as it would become.
+        let writes = &self.open().writes;
+        let at = writes.iter().rposition(|w| !(w.string && w.did == Did::Insert));
+        let Some(at) = at.filter(|at| *at >= fill_from) else { return Ok(()) };
+        let w = &writes[at];
+        let is_lock = w.oid == oid && w.did == Did::Node && !w.string && {
+            // SAFETY: our own node, which is pending; so its mark is one of ours.
+            let (is_empty, by) = unsafe { ((*w.node).is_empty(), (*(*w.node).mark).command()) };
+            is_empty && by == command
+        };
+        if !is_lock {
+            return Ok(());
+        }
+        match self.try_own(table, oid, true, true)? {
+            Tried::Done(_) => Ok(()),
+            _ => {
+                self.rollback_to(Savepoint { writes: at })?;
+                Err(Error::KeysShared)
+            }
+        }
     }
 
     /// Whether others leave us the row that we have just taken; else we have stepped back.

@@ -14,8 +14,8 @@ use super::{access, functions};
 use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
-use crate::code::program::PARAM_REGISTERS;
-use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
+use crate::code::program::{PARAM_REGISTERS, Tag as ProgramTag};
+use ondol_engine::{Connection, KEYS_SHARED, LockStrength, Locked, Oid, Wait};
 use ondol_types::func::{Context, FuncId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -38,6 +38,33 @@ fn doubles(
     }
     let v = ondol_types::func::call(func, &[a.value(&[]), b.value(&[])], context)?;
     Ok(Datum::of_owned(&v, &mut Vec::new()))
+}
+
+/// Where an UPDATE goes on that has given a row back for the sake of those who share its keys: at the lock,
+/// as of one that it has not locked yet, once it has it FOR UPDATE.
+#[cold]
+fn await_sharers(
+    program: &Program,
+    connection: &mut Connection,
+    oid: Oid,
+    update: &Op,
+    e: SqlError,
+) -> SqlResult<Label> {
+    if e.sqlstate() != KEYS_SHARED {
+        return Err(e);
+    }
+    let Op::Update { cursor: updated, .. } = update else { return Err(e) };
+    let before = program.ops.iter().take_while(|op| *op != update).enumerate();
+    let locks = before.filter_map(|(at, op)| match op {
+        Op::Lock { cursor, gone, .. } if cursor == updated => Some((at, *gone)),
+        _ => None,
+    });
+    let (at, gone) = locks.last().ok_or_else(|| internal("an UPDATE that locks no row"))?;
+    let table = program.table_of(updated.0);
+    match connection.lock(table, oid, LockStrength::Update, Wait::Block)? {
+        Locked::Same | Locked::Changed => Ok(Label(at as u32)),
+        Locked::Gone | Locked::Skipped => Ok(gone),
+    }
 }
 
 fn lock_words(how: How) -> (LockStrength, Wait) {
@@ -349,9 +376,14 @@ pub(super) fn exec(
             let list = &program.lists[columns.0 as usize];
             let table = program.table_of(cursor.0);
             unchanged(program, connection, oid, "updated")?;
-            access::with_changes(list, row!(values), &f.memory, |changes| {
-                connection.update(table, oid, &f.memory[range], changes)
-            })?;
+            let lets_go = program.tag == ProgramTag::Update;
+            let done = access::with_changes(list, row!(values), &f.memory, |changes| {
+                connection.update_or_let_go(table, oid, &f.memory[range], changes, lets_go)
+            });
+            if let Err(e) = done {
+                f.cursors[cursor.0 as usize].touched.remove(&oid.bits());
+                return await_sharers(program, connection, oid, op, e).map(Some);
+            }
         }
         Op::PointUpdate { cursor, key, values, columns } => {
             let ahead = std::mem::take(&mut f.ahead);
