@@ -394,7 +394,7 @@ pub(super) fn exec(
                 let c = &f.cursors[n];
                 let (oid, range) = (c.oid, c.from..c.to);
                 let table = program.table_of(cursor.0);
-                let (strength, wait) = lock_words(How::UpdateBlock);
+                let (strength, wait) = lock_words(How::NoKeyBlock);
                 let ours = match connection.lock(table, oid, strength, wait)? {
                     Locked::Same => true,
                     Locked::Changed => {
