@@ -39,12 +39,13 @@ mod rows;
 mod statement;
 mod transaction;
 
+pub(crate) use foreign::Look;
 pub use foreign::{Ask, NewValue, can_name};
 pub use ondol_kernel::Isolation;
 pub use ondol_kernel::heap::Part;
 pub(crate) use rows::shown_value;
 pub use rows::{KEYS_SHARED, LockStrength, Locked, Scan, Wait};
-pub use statement::STALE;
+pub use statement::{STALE, Uses};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -90,6 +91,8 @@ pub struct Connection {
     pub(crate) temporary: Option<Arc<Draft>>,
     /// The dictionary with the draft over it, as it was last looked at.
     pub(crate) view: RefCell<Option<View>>,
+    /// Tables from which the open transaction keeps writers, in order, and whether those who lock rows, too.
+    pub(crate) guards: Vec<(Arc<Table>, bool)>,
     /// What the open transaction has claimed, in order.
     pub(crate) claims: Vec<Claim>,
     /// Advisory locks taken for the open transaction, in order, and for the session.
@@ -110,6 +113,8 @@ pub struct Connection {
     pub(crate) marked: Vec<Arc<Table>>,
     /// The table that everyone has with an index that we build.
     pub(crate) registered: Option<Arc<Table>>,
+    /// Tables as they were before everyone was told of foreign keys that we add (define/foreign/R2).
+    pub(crate) announced: Vec<Arc<Table>>,
     /// Something was claimed, or changed of definitions.
     pub(crate) defining: bool,
     /// What foreign keys have to say of what was changed.
@@ -138,6 +143,7 @@ impl Connection {
             draft: None,
             temporary: None,
             view: RefCell::default(),
+            guards: vec![],
             claims: vec![],
             advice: vec![],
             own_advice: vec![],
@@ -149,6 +155,7 @@ impl Connection {
             outdated,
             marked: vec![],
             registered: None,
+            announced: vec![],
             defining: false,
             keys: foreign::Keys::new(db.charge()),
             changes: vec![],

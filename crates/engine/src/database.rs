@@ -10,6 +10,7 @@ use crate::fill::{self, fill};
 use crate::memory::{Memory, MemoryKind, MemoryPart};
 use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, TEMPORARY};
 use crate::table::Table;
+use crate::table_lock::Guards;
 use crate::temporary;
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
@@ -149,6 +150,7 @@ pub struct Database {
     /// How many sessions have temporary views that rest on what has the number (temporary/E7).
     pub(crate) rested: Mutex<BTreeMap<u32, u32>>,
     pub(crate) definers: Arc<Definers>,
+    pub(crate) guards: Guards,
     pub(crate) advisory: Arc<Advisory>,
     /// Held by who changes the catalog.
     publishing: Mutex<()>,
@@ -361,6 +363,7 @@ impl Database {
             temporary,
             rested: Mutex::default(),
             definers: Arc::default(),
+            guards: Guards::default(),
             advisory: Arc::default(),
             publishing: Mutex::default(),
             opened,

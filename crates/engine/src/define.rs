@@ -14,6 +14,7 @@ use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use crate::view::Slot;
 use ondol_base::barrier;
+use ondol_base::epoch::Line;
 use ondol_base::sim::mutated;
 use ondol_kernel::registry;
 use ondol_kernel::transaction::session_of;
@@ -32,6 +33,7 @@ mod types;
 mod views;
 
 pub use foreign::incompatible;
+pub(crate) use foreign::unvalidated;
 pub(crate) use tables::functions_of;
 
 /// Whether the thing is the same in both.
@@ -104,8 +106,12 @@ impl Connection {
                     })
                 }
             }
-        } else if let Some(table) = registered {
-            self.withdraw(&table)
+            self.announced.clear()
+        } else {
+            if let Some(table) = registered {
+                self.withdraw(&table)
+            }
+            self.withdraw_keys(0)
         }
         let budget = &self.db.kernel.space.budget;
         let outdated = std::mem::replace(&mut self.outdated, Outdated::new(budget));
@@ -117,6 +123,7 @@ impl Connection {
         self.let_go_of_counters(0);
         self.draft = self.temporary.clone();
         self.unmark(0);
+        self.unguard(0);
         self.let_go_of_claims(0);
         self.defining = false;
         self.tell_definers();
@@ -131,20 +138,26 @@ impl Connection {
 
     /// Takes the marks away from tables that were marked when so many were, and later; the caller tells.
     pub(crate) fn unmark(&mut self, from: usize) {
-        self.marked.drain(from..).for_each(|t| t.locked.store(0, Ordering::SeqCst))
+        self.marked.drain(from..).for_each(|t| self.db.guards.unmark(&t))
     }
 
     /// Marks a table, whose name is claimed, as being changed, and waits until no other transaction uses it
     /// (connection/N1, definers/G7). Refused where our own has a portal that reads it (portal/P4); `what` is
     /// the statement's name.
     pub(crate) fn mark_table(&mut self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
+        self.refuse_own_use(table, what)?;
+        self.mark(table)
+    }
+
+    /// Refuses what cannot be while the transaction has something open on the table.
+    fn refuse_own_use(&self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
         self.refuse_in_use(table, what, &table.def.name)?;
         if self.has_pending(table.def.id) {
             let message =
                 format!("cannot {what} \"{}\" because it has pending trigger events", table.def.name);
             return Err(SqlError::new(sqlstate::OBJECT_IN_USE, message));
         }
-        self.mark(table)
+        Ok(())
     }
 
     /// The same for who does not change it: its own portals go on.
@@ -170,11 +183,20 @@ impl Connection {
         table: &Table,
         which: impl Fn(u64) -> bool + Send + Sync + 'static,
     ) -> SqlResult<()> {
+        self.wait_for_lines(table, move |l| registry::uses(l, &which))
+    }
+
+    /// The same for those whose lines `which` holds of.
+    pub(crate) fn wait_for_lines(
+        &self,
+        table: &Table,
+        which: impl Fn(&Line) -> bool + Send + Sync + 'static,
+    ) -> SqlResult<()> {
         barrier::heavy();
         let (me, epochs) = (self.session.id(), self.db.kernel.epochs.clone());
         let users = move |f: &mut dyn FnMut(SessionId)| {
             epochs.for_each(|l| {
-                if session_of(l) != me && registry::uses(l, &which) {
+                if session_of(l) != me && which(l) {
                     f(session_of(l))
                 }
             })

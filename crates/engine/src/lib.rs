@@ -48,7 +48,7 @@ pub use charge::Charge;
 pub use comment::{CommentKind, Commented, schema_id};
 pub use connection::{
     Access, Ask, Connection, Isolation, KEYS_SHARED, LockStrength, Locked, NewValue, Part, STALE, Scan,
-    Token, Wait, Waiter, can_name,
+    Token, Uses, Wait, Waiter, can_name,
 };
 pub use database::{Database, LogRing, Options};
 pub use definers::{Claim, claims};

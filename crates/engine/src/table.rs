@@ -1,5 +1,5 @@
 //! Tables and their indexes as live objects.
-use crate::catalog::{IndexDef, IndexKind, Reference, TableDef};
+use crate::catalog::{ForeignDef, IndexDef, IndexKind, Reference, TableDef};
 use crate::connection::Connection;
 use crate::error;
 use crate::layout::{Layout, Storage};
@@ -10,6 +10,7 @@ use ondol_base::oid::Oid;
 use ondol_index::Seen;
 use ondol_index::btree::{Cursor, KeyShape};
 use ondol_kernel::registry;
+use ondol_kernel::wait::SessionId;
 use ondol_kernel::{IndexStore, Kernel, KeyOf, Strings, TableStore};
 use ondol_types::{SqlResult, TypeId, ValueRef};
 use std::ops::Bound;
@@ -269,6 +270,13 @@ pub enum Stage {
     Entered,
 }
 
+/// Foreign keys that a transaction adds beside the table's users (define/foreign/R5).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Coming {
+    pub by: SessionId,
+    pub keys: Vec<u32>,
+}
+
 pub struct Table {
     pub def: TableDef,
     pub layout: Arc<Layout>,
@@ -284,6 +292,8 @@ pub struct Table {
     pub generation: u32,
     /// The foreign keys that name its rows.
     pub references: Arc<[Reference]>,
+    /// Of its foreign keys, those that are not there yet.
+    pub(crate) coming: Option<Coming>,
 }
 
 impl Table {
@@ -336,7 +346,27 @@ impl Table {
             entered: indexes.len() + matches!(building, Some((_, Stage::Entered))) as usize,
             indexes: indexes.iter().chain(building.iter().map(|b| &b.0)).map(|i| i.store.clone()).collect(),
         });
-        Table { def, layout, indexes, store, heaps, locked, building, generation, references }
+        Table { def, layout, indexes, store, heaps, locked, building, generation, references, coming: None }
+    }
+    /// The table with other foreign keys, its own and those that name its rows. Its name in lines is another.
+    pub(crate) fn announcing(
+        &self,
+        kernel: &Kernel,
+        def: TableDef,
+        references: Arc<[Reference]>,
+        coming: Option<Coming>,
+    ) -> Arc<Table> {
+        let (indexes, locked, generation) = (self.indexes.clone(), self.locked.clone(), self.generation + 1);
+        let table = Self::make(kernel, def, self.heaps, indexes, None, locked, generation, references);
+        Arc::new(Table { coming, ..table })
+    }
+    /// Who adds the foreign key of that number; `None`: it is there, or is none of the table's.
+    pub(crate) fn comes_by(&self, key: u32) -> Option<SessionId> {
+        self.coming.as_ref().filter(|c| c.keys.contains(&key)).map(|c| c.by)
+    }
+    /// The foreign keys that are there, whatever others are being added.
+    pub fn foreign_keys(&self) -> impl Iterator<Item = &ForeignDef> {
+        self.def.foreign.iter().filter(|f| self.comes_by(f.id).is_none())
     }
     /// The indexes that writers have to think of.
     pub fn kept_up(&self) -> impl Iterator<Item = &Arc<TableIndex>> {

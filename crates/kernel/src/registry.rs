@@ -21,8 +21,12 @@ pub const SNAPSHOT: usize = 0;
 pub const COMMITTING: usize = 1;
 /// Nothing later than this may be folded or dropped (R3).
 pub const HOLDING: usize = 2;
-/// Number of tables that the transaction uses; above [`TABLES`] it uses any.
+/// In the low half the number of tables that the transaction uses; above [`TABLES`] it uses any. In the high
+/// half a bit for each of those that are named, from [`CHANGES`] on where it changes rows, and from [`LOCKS`]
+/// on where it locks some; the bit behind these is for all others.
 pub const TABLE_COUNT: usize = 3;
+pub const CHANGES: u32 = 32;
+pub const LOCKS: u32 = 48;
 pub const FIRST_TABLE: usize = 4;
 pub const TABLES: usize = ondol_base::epoch::WORDS - FIRST_TABLE;
 
@@ -102,9 +106,24 @@ pub fn same_table(a: u64, b: u64) -> bool {
 /// than it can name may use any.
 pub fn uses(line: &Line, which: impl Fn(u64) -> bool) -> bool {
     match line.words[TABLE_COUNT].load(Ordering::Acquire) {
-        0 | IDLE => false,
-        n if n as usize > TABLES => true,
-        n => (line.words[FIRST_TABLE..FIRST_TABLE + n as usize].iter())
-            .any(|w| which(w.load(Ordering::Acquire))),
+        IDLE => false,
+        n => match n as u32 as usize {
+            n if n > TABLES => true,
+            n => line.words[FIRST_TABLE..FIRST_TABLE + n].iter().any(|w| which(w.load(Ordering::Acquire))),
+        },
     }
+}
+
+/// Whether a line's transaction changes rows of a table under a name that `which` holds of, or with `locks`
+/// locks some. One that does so to tables that it cannot name may do so to any.
+pub fn changes(line: &Line, locks: bool, which: impl Fn(u64) -> bool) -> bool {
+    let word = line.words[TABLE_COUNT].load(Ordering::Acquire);
+    if word == IDLE {
+        return false;
+    }
+    let marks = word >> CHANGES | if locks { word >> LOCKS } else { 0 };
+    let n = (word as u32 as usize).min(TABLES);
+    let named = line.words[FIRST_TABLE..FIRST_TABLE + n].iter().enumerate();
+    marks >> TABLES & 1 != 0
+        || named.filter(|(i, _)| marks >> i & 1 != 0).any(|(_, w)| which(w.load(Ordering::Acquire)))
 }

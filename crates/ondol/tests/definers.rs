@@ -782,3 +782,285 @@ fn tables_are_locked_for_the_transaction() {
          2: commit",
     );
 }
+
+/// Each mode is in the way of those that it is in the way of in PostgreSQL.
+#[test]
+fn modes_of_table_locks_conflict_as_they_should() {
+    let modes = [
+        "access share",
+        "row share",
+        "row exclusive",
+        "share update exclusive",
+        "share",
+        "share row exclusive",
+        "exclusive",
+        "access exclusive",
+    ];
+    // By the mode that one has, the modes that another can have beside it.
+    let beside = [7, 6, 4, 3, 3, 2, 1, 0];
+    let mut scene = "1: create table t (id int)\n".to_string();
+    for (had, most) in modes.iter().zip(beside) {
+        scene += &format!("1: begin\n1: lock table t in {had} mode\n");
+        for (n, wanted) in modes.iter().enumerate() {
+            let both_share =
+                *had == "share" && matches!(*wanted, "share" | "share update exclusive" | "row exclusive");
+            let conflicts = if both_share { *wanted != "share" } else { n >= most };
+            let end = if conflicts { " -- 55P03" } else { "" };
+            scene += &format!("2: begin\n2: lock table t in {wanted} mode nowait{end}\n2: rollback\n");
+        }
+        scene += "1: rollback\n"
+    }
+    play(&scene)
+}
+
+/// Writers are kept away, readers are not, and those who write already are waited for.
+#[test]
+fn tables_are_locked_from_writers() {
+    play(
+        "1: create table t (id int primary key, v int)
+         1: create table u (id int)
+         1: insert into t values (1, 1), (2, 2)
+         2: begin
+         2: select count(*) from t == 2
+         1: begin
+         1: lock table t in share mode
+         2: select v from t where id = 1 == 1
+         2: select v from t where id = 1 for update == 1
+         2: insert into u select id from t
+         2: update t set v = 5 where id = 2 -- waits
+         3: insert into t values (3, 3) -- waits
+         4: update t set v = 4 where id = 1 -- waits
+         1: commit -- 2 ok, 3 ok, 4 waits
+         2: commit -- 4 ok",
+    );
+    play(
+        "1: create table t (id int primary key, v int)
+         1: insert into t values (1, 1)
+         2: begin
+         2: update t set v = 2
+         1: begin
+         1: lock table t in share row exclusive mode -- waits
+         3: update t set v = 3 -- waits
+         2: update t set v = 4
+         2: commit -- 1 ok
+         1: update t set v = v + 1
+         1: commit -- 3 ok
+         3: select v from t == 3",
+    );
+    // Both share it, and then both would write.
+    play(
+        "1: create table t (id int)
+         1: begin
+         1: lock table t in share mode
+         2: begin
+         2: lock table t in share mode
+         1: insert into t values (1) -- waits
+         2: insert into t values (2) -- 40P01, 1 ok
+         2: rollback
+         1: commit
+         1: select count(*) from t == 1",
+    );
+    // EXCLUSIVE keeps those away as well who lock rows, by a foreign key too.
+    play(
+        "1: create table p (id int primary key)
+         1: create table c (p int references p)
+         1: insert into p values (1)
+         1: begin
+         1: lock table p in exclusive mode
+         2: select count(*) from p == 1
+         2: select * from p for key share -- waits
+         3: insert into c values (1) -- waits
+         4: delete from c
+         1: savepoint a
+         1: commit -- 2 ok, 3 ok
+         1: begin
+         1: savepoint a
+         1: lock table p in share mode
+         2: insert into p values (2) -- waits
+         1: rollback to a -- 2 ok
+         1: commit",
+    );
+    // A definition takes the place of the lock, and the lock is there again without it.
+    play(
+        "1: create table t (id int)
+         1: begin
+         1: lock table t in exclusive mode
+         1: savepoint a
+         1: alter table t add column v int
+         2: select count(*) from t -- waits
+         1: rollback to a -- 2 ok
+         2: insert into t values (1) -- waits
+         1: commit -- 2 ok",
+    );
+}
+
+/// Foreign keys are added beside those who use the tables. PostgreSQL lets no writer to them meanwhile, so
+/// that there all of those wait who go on here.
+#[test]
+fn foreign_keys_are_added_beside_others() {
+    let made = "1: create table p (a int primary key)
+         1: create table c (x int)
+         1: insert into p values (1), (2)
+         1: insert into c values (1)\n";
+    for valid in ["", "not valid"] {
+        // Who would break it waits until it is there.
+        play(&format!(
+            "{made}
+             2: begin
+             2: insert into c values (2)
+             3: begin
+             3: select count(*) from c == 1
+             4: alter table c add foreign key (x) references p {valid} -- waits
+             5: insert into c values (1)
+             5: delete from c where x = 1
+             6: insert into c values (9) -- waits
+             2: commit -- 4 ok, 6 23503
+             3: insert into c values (9) -- 23503
+             3: rollback
+             5: delete from p where a = 2 -- 23503"
+        ));
+    }
+    // A row that it does not hold of, which is there before everyone knows.
+    play(&format!(
+        "{made}
+         2: begin
+         2: insert into c values (7)
+         3: alter table c add foreign key (x) references p -- waits
+         4: insert into c values (9) -- waits
+         5: delete from p where a = 1 -- waits
+         2: commit -- 3 23503, 4 ok, 5 ok
+         1: select count(*) from c == 3
+         1: alter table c add foreign key (x) references p not valid
+         1: alter table c validate constraint c_x_fkey -- 23503
+         1: insert into c values (8) -- 23503
+         1: delete from c where x <> 2
+         1: alter table c validate constraint c_x_fkey"
+    ));
+    // What it would do to rows is done when it is there.
+    play(&format!(
+        "{made}
+         2: begin
+         2: update c set x = 1
+         3: alter table c add foreign key (x) references p on delete cascade -- waits
+         4: delete from p where a = 1 -- waits
+         5: insert into c values (2)
+         2: commit -- 3 ok, 4 ok
+         1: select count(*) from c == 1"
+    ));
+    // Who has used the tables before waits for nobody who waits for him.
+    play(&format!(
+        "{made}
+         2: begin
+         2: insert into c values (1)
+         3: alter table c add foreign key (x) references p -- waits
+         2: insert into c values (9) -- 40P01, 3 ok
+         2: rollback"
+    ));
+    // In a block, until that ends, or what was done there is taken back.
+    play(&format!(
+        "{made}
+         2: begin
+         2: savepoint s
+         2: alter table c add constraint k foreign key (x) references p
+         3: insert into c values (9) -- waits
+         2: insert into c values (8) -- 23503, 3 ok
+         2: rollback to s
+         2: alter table c add constraint k foreign key (x) references p -- 23503
+         2: rollback to s
+         3: delete from c where x = 9
+         2: alter table c add constraint k foreign key (x) references p
+         3: insert into c values (2)
+         3: insert into c values (9) -- waits
+         2: rollback -- 3 ok
+         1: drop table p"
+    ));
+    // Above READ COMMITTED, and for a table that is new, writers wait and readers do not, as in PostgreSQL.
+    play(&format!(
+        "{made}
+         2: begin
+         2: select count(*) from p == 2
+         1: begin isolation level repeatable read
+         1: alter table c add foreign key (x) references p
+         2: select count(*) from c == 1
+         3: insert into c values (9) -- waits
+         4: delete from p where a = 1 -- waits
+         1: commit -- 3 23503, 4 23503
+         1: begin
+         1: create table d (x int references p)
+         1: insert into d values (2)
+         2: select count(*) from p == 2
+         2: select a from p where a = 2 for key share == 2
+         4: delete from p where a = 2 -- waits
+         1: commit -- 4 waits
+         2: commit -- 4 23503"
+    ));
+    // Of a table that refers to itself, of two keys, and of a deferred one.
+    play(
+        "1: create table t (id int primary key, up int)
+         1: create table p (a int primary key)
+         1: insert into t values (1, 1)
+         1: insert into p values (1)
+         2: begin
+         2: insert into t values (2, 1)
+         3: alter table t add constraint u foreign key (up) references t, add constraint v foreign key (up) references p deferrable initially deferred -- waits
+         4: begin
+         4: insert into t values (3, 9) -- waits
+         5: begin
+         5: insert into t values (5, 5)
+         5: commit -- waits
+         2: commit -- 3 ok, 4 23503, 5 23503
+         4: rollback
+         1: drop table p cascade
+         1: delete from t where id = 1 -- 23503",
+    );
+}
+
+/// Rows are looked at by constraints that were NOT VALID while others change them.
+#[test]
+fn constraints_are_validated_beside_others() {
+    play(
+        "1: create table p (a int primary key)
+         1: create table c (x int)
+         1: insert into p values (1), (2)
+         1: insert into c values (1)
+         1: alter table c add constraint k foreign key (x) references p not valid, add constraint z check (x > 0) not valid
+         2: begin
+         2: insert into c values (2)
+         2: update p set a = 3 where a = 2 -- 23503
+         2: rollback
+         2: begin
+         2: insert into c values (2)
+         2: update p set a = 3 where a = 3
+         3: begin
+         3: alter table c validate constraint k
+         3: alter table c validate constraint z
+         4: insert into c values (2)
+         4: delete from p where a = 1 -- 23503
+         4: insert into c values (0) -- 23514
+         4: begin
+         4: lock table c in share update exclusive mode nowait -- 55P03
+         4: rollback
+         3: select count(*) from pg_constraint where not convalidated == 0
+         4: select count(*) from pg_constraint where not convalidated == 2
+         3: commit
+         4: select count(*) from pg_constraint where not convalidated == 0
+         2: commit",
+    );
+    // Who changes the table that is referred to waits for the look, and the other way round.
+    play(
+        "1: create table p (a int primary key)
+         1: create table c (x int)
+         1: insert into p values (1)
+         1: insert into c values (1)
+         1: alter table c add constraint k foreign key (x) references p not valid
+         2: begin
+         2: alter table p add column b int
+         3: alter table c validate constraint k -- waits
+         2: commit -- 3 ok
+         1: alter table c add constraint n foreign key (x) references p not valid
+         2: begin
+         2: alter table c validate constraint n
+         3: alter table p add column d int -- waits
+         2: commit -- 3 ok",
+    );
+}

@@ -488,11 +488,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("SET TRANSACTION", "!BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; COMMIT"),
             ("PREPARE TRANSACTION", "!BEGIN; PREPARE TRANSACTION 'x'"),
             ("LOCK TABLE", "LOCK TABLE t"),
-            (
-                "LOCK TABLE ... IN ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE, SHARE UPDATE EXCLUSIVE MODE",
-                "LOCK TABLE t IN ROW SHARE MODE NOWAIT",
-            ),
-            ("LOCK TABLE ... IN SHARE, SHARE ROW EXCLUSIVE, EXCLUSIVE MODE", "LOCK TABLE t IN SHARE MODE"),
+            ("LOCK TABLE ... IN any of the eight modes, NOWAIT", "LOCK TABLE t IN SHARE MODE NOWAIT"),
             (
                 "SET, SET LOCAL, RESET, SHOW",
                 "SET LOCAL lock_timeout = '1s'; SHOW lock_timeout; RESET lock_timeout",
@@ -761,6 +757,8 @@ CREATE INDEX on an expression, or with a predicate, adds a hidden column to the 
 ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes, in the transaction: that takes as long, and as much memory, as the table is large, and as with PostgreSQL's rewriting forms a snapshot older than the commit finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once. Where it is volatile, and for USING and a domain, an UPDATE computes the values row by row: then the rows are copied twice, and the transaction must be READ COMMITTED.
 
 A check is kept as text over the columns' names, which follows RENAME COLUMN; the functions in it are those of that name when a statement is planned. INSERT, UPDATE and COPY FROM hold each new row to all checks, in the order of their names; an UPDATE leaves out a check that is immutable and none of whose columns it sets. To look at rows that are there (ADD without NOT VALID, VALIDATE, ALTER COLUMN TYPE) takes a transaction that is READ COMMITTED.
+
+ADD FOREIGN KEY and VALIDATE CONSTRAINT, at READ COMMITTED and of tables that the transaction has not altered otherwise, look at the rows while others change them; else writers to both tables wait. A new foreign key is announced to everyone first; it waits for those who have changed rows of either table and did not know of it. Until it is there, nothing is refused by it: whoever would break it, or delete a row that others name, waits until the transaction that adds it has ended. VALIDATE waits for nobody who uses the tables.
 
 ## Full scans by several threads
 

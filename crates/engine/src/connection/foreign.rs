@@ -22,9 +22,10 @@
 //!   is installed. Going back to a savepoint forgets what was noted since. With savepoints about, what was
 //!   looked at is looked at again at the end: going back may have brought back what it was about.
 //! - **K6** *Tables.* Those that are looked into are announced as the statement's own are (connection/N1).
-//!   Whoever changes a foreign key marks both tables, so the constraints of a table that is announced stay
-//!   what they are, and so do those that name it.
-use super::Connection;
+//!   Whoever takes a foreign key away or gives it another meaning marks both tables, so the constraints of a
+//!   table that is announced stay what they are, and so do those that name it. One that is being added may
+//!   yet come to nothing: before anything comes of it, it is waited for (define/foreign/R5).
+use super::{Connection, Uses};
 use crate::catalog::{ForeignDef, KeyAction, Reference};
 use crate::charge::Charge;
 use crate::error;
@@ -36,7 +37,8 @@ use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_kernel::heap::Slots;
 use ondol_kernel::transaction::Newest;
-use ondol_kernel::{LockMode, Locked, Wait};
+use ondol_kernel::wait::SessionId;
+use ondol_kernel::{LockMode, Locked, Strings, Wait};
 use ondol_types::cast::{CastContext, cast, cast_context};
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
@@ -44,6 +46,15 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Which versions of rows are looked at where a constraint is added.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The newest ones, of tables that nobody else uses.
+    Newest,
+    /// Those of the statement's snapshot (define/foreign/R4).
+    Snapshot,
+}
 
 /// Something to be looked at (K1).
 #[derive(Clone)]
@@ -424,25 +435,56 @@ impl Connection {
     }
 
     /// Announces a table that the running statement looks into (K6).
-    fn join_table(&mut self, id: u32) -> SqlResult<Arc<Table>> {
+    fn join_table(&mut self, id: u32, uses: Uses) -> SqlResult<Arc<Table>> {
+        self.join_if_there(id, uses)?.ok_or_else(|| lost("table"))
+    }
+    fn join_if_there(&mut self, id: u32, uses: Uses) -> SqlResult<Option<Arc<Table>>> {
         loop {
             let name = self.keys.names.get(&id).cloned().unwrap_or_else(|| Name::from(""));
-            let find = |c: &Connection| c.catalog().table_of(id, &name).cloned().ok_or_else(|| lost("table"));
-            let table = find(self)?;
+            let find = |c: &Connection| c.catalog().table_of(id, &name).cloned();
+            let Some(table) = find(self) else { return Ok(None) };
             if table.def.full_name() != name {
                 self.keys.names.insert(id, table.def.full_name());
             }
-            let announced = self.enter_tables(std::slice::from_ref(&table));
+            let announced = self.enter_tables(std::slice::from_ref(&table), uses);
             barrier::light();
             let l = table.locked.load(Ordering::SeqCst);
-            if l != 0 && l != self.session.id() && !self.used_before(&table, announced) {
+            if l != 0 && l != self.session.id() && self.is_barred(&table, l, uses.of(0), announced) {
                 self.withdraw_tables(announced);
-                self.wait_unlocked(&table)?;
+                self.wait_unlocked(&table, uses.of(0))?;
                 continue;
             }
-            if Arc::ptr_eq(&find(self)?, &table) {
-                return Ok(table);
+            if find(self).is_some_and(|t| Arc::ptr_eq(&t, &table)) {
+                return Ok(Some(table));
             }
+        }
+    }
+
+    /// Whether a foreign key that was being added is there now; waits for whoever adds it
+    /// (define/foreign/R5).
+    fn has_come(&mut self, table: u32, key: u32) -> SqlResult<bool> {
+        if mutated("coming_key_ignored") {
+            return Ok(false);
+        }
+        loop {
+            let catalog = self.catalog();
+            let child = catalog.table_by_id(table).filter(|t| t.def.foreign.iter().any(|f| f.id == key));
+            let Some(child) = child else { return Ok(false) };
+            let Some(by) = child.comes_by(key) else { return Ok(true) };
+            let db = self.db.clone();
+            let comes = move || db.catalog().table_by_id(table).and_then(|t| t.comes_by(key)) == Some(by);
+            let still = comes.clone();
+            let blockers = move |f: &mut dyn FnMut(SessionId)| {
+                if comes() {
+                    f(by)
+                }
+            };
+            let name = child.def.name.clone();
+            self.wait_for_definition(Box::new(blockers), None, || !still()).map_err(|e| {
+                e.detail(format!(
+                    "The statement waited for another transaction that adds a foreign key to table \"{name}\"."
+                ))
+            })?
         }
     }
 
@@ -482,8 +524,21 @@ impl Connection {
         columns.iter().map(|c| value_of(self, table, row, *c)).collect()
     }
 
-    /// K2
     fn settle_child(&mut self, child: &Arc<Table>, n: usize, oid: Oid) -> SqlResult<()> {
+        let key = child.def.foreign[n].id;
+        match self.keep_parent(child, n, oid) {
+            Err(e) if child.comes_by(key).is_some() && e.sqlstate() == sqlstate::FOREIGN_KEY_VIOLATION => {
+                match self.has_come(child.def.id, key)? {
+                    true => self.keep_parent(child, n, oid),
+                    false => Ok(()),
+                }
+            }
+            done => done,
+        }
+    }
+
+    /// K2
+    fn keep_parent(&mut self, child: &Arc<Table>, n: usize, oid: Oid) -> SqlResult<()> {
         let mut row = vec![0; child.layout.row_size];
         if !self.session.read_newest(oid, &mut row) {
             return Ok(());
@@ -493,7 +548,14 @@ impl Connection {
         if values.iter().all(Value::is_null) {
             return Ok(());
         }
-        let parent = self.join_table(key.table)?;
+        let parent = match child.comes_by(key.id) {
+            None => self.join_table(key.table, Uses::LOCKS)?,
+            // It may have come to nothing, and its parents have gone since.
+            Some(_) => match self.join_if_there(key.table, Uses::LOCKS)? {
+                Some(parent) => parent,
+                None => return Ok(()),
+            },
+        };
         let index = index_of(&parent, key)?;
         let refuse = |mixed| Err(missing(child, key, &parent, &values, mixed));
         match self.names(child, key, &parent, index, &values) {
@@ -523,12 +585,26 @@ impl Connection {
 
     /// K3
     fn settle_parent(&mut self, gone: Arc<Gone>) -> SqlResult<()> {
-        let child = self.join_table(gone.reference.table)?;
+        let uses = match gone.action {
+            KeyAction::NoAction | KeyAction::Restrict => Uses::LOCKS,
+            _ => Uses::CHANGES,
+        };
+        // One that was being added when this was noted, and has come to nothing, is not found any more.
+        let Some(child) = self.join_if_there(gone.reference.table, uses)? else { return Ok(()) };
         let index = index_of(&gone.table, &gone.reference.key)?.clone();
-        let named = |f: &&ForeignDef| f.name == gone.reference.key.name;
-        let key = child.def.foreign.iter().find(named).ok_or_else(|| lost("constraint"))?;
+        let named = |f: &&ForeignDef| f.id == gone.reference.key.id;
+        let Some(key) = child.def.foreign.iter().find(named) else { return Ok(()) };
+        if child.comes_by(key.id).is_some() {
+            let is_kept = gone.action == KeyAction::NoAction
+                && self.has_key_by(Look::Newest, &gone.table, &index, &gone.key);
+            let stands = is_kept || self.rows_naming(&child, key, &gone, &index, true)?.is_empty();
+            return match !stands && self.has_come(child.def.id, key.id)? {
+                true => self.settle_parent(gone),
+                false => Ok(()),
+            };
+        }
         match gone.action {
-            KeyAction::NoAction if self.has_key(&gone.table, &index, &gone.key)? => Ok(()),
+            KeyAction::NoAction if self.has_key_by(Look::Newest, &gone.table, &index, &gone.key) => Ok(()),
             KeyAction::NoAction | KeyAction::Restrict => {
                 match self.rows_naming(&child, key, &gone, &index, true)?.is_empty() {
                     true => Ok(()),
@@ -548,23 +624,6 @@ impl Connection {
                 Ok(())
             }
         }
-    }
-
-    /// Whether some row has the key now, of those that are committed and our own.
-    fn has_key(&mut self, table: &Arc<Table>, index: &TableIndex, key: &[u8]) -> SqlResult<bool> {
-        let mut oids = vec![];
-        index.index.lookup(&self.session.pin(), key, &mut oids, None);
-        let mut row = vec![0; table.layout.row_size];
-        for oid in oids {
-            let mut has = vec![];
-            if self.session.read_newest(oid, &mut row) {
-                index.store.key.key(&row, &Newest(&self.session), &mut has);
-                if has == key {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 
     /// Whether a row's newest version names the key.
@@ -814,35 +873,92 @@ impl Connection {
 
     // ---- rows that are there when a constraint is added
 
-    /// Looks whether all rows of a table, which nobody else uses, hold a foreign key of its definition.
-    pub(crate) fn hold_to_key(&mut self, child: &Arc<Table>, key: &ForeignDef) -> SqlResult<()> {
-        let parent = self.catalog().table_by_id(key.table).cloned().ok_or_else(|| lost("table"))?;
+    /// Looks whether all rows of a table hold a foreign key of its definition.
+    pub(crate) fn hold_to_key(&mut self, child: &Arc<Table>, key: &ForeignDef, look: Look) -> SqlResult<()> {
+        let parent = match look {
+            Look::Newest => self.catalog().table_by_id(key.table).cloned().ok_or_else(|| lost("table"))?,
+            Look::Snapshot => {
+                let parent = self.join_table(key.table, Uses::LOCKS)?;
+                if !mutated("key_looked_at_early") {
+                    // define/foreign/R4; nor is it older than what was waited for.
+                    self.session.snapshot_newest()
+                }
+                parent
+            }
+        };
         let index = index_of(&parent, key)?.clone();
         let mut slots = Slots::default();
         slots.start(&child.store.rows);
         let kernel = self.session.kernel().clone();
         let mut row = vec![0; child.layout.row_size];
+        // So that many rows that name one look for it once.
+        const MANY: usize = 1 << 12;
+        let mut found: HashSet<Vec<u8>> = HashSet::new();
         let mut n = 0u32;
-        while let Some(oid) = slots.next(&kernel.space) {
+        loop {
+            let next = {
+                let _pin = self.session.pin();
+                slots.next(&kernel.space)
+            };
+            let Some(oid) = next else { return Ok(()) };
             n += 1;
             if n.is_multiple_of(1024) {
                 self.session.patience.look().map_err(error::kernel)?
             }
-            if !self.session.read_newest(oid, &mut row) {
+            if !self.read_by(look, oid, &mut row) {
                 continue;
             }
-            let values = self.values_of(child, &row, &key.columns);
+            let values: Vec<Value> =
+                key.columns.iter().map(|c| self.value_by(look, child, &row, *c)).collect();
             let bytes = match self.names(child, key, &parent, &index, &values) {
                 Names::Nothing => continue,
                 Names::Key(bytes) => bytes,
                 Names::Mixed => return Err(missing(child, key, &parent, &values, true)),
                 Names::Nobody => return Err(missing(child, key, &parent, &values, false)),
             };
-            if !self.has_key(&parent, &index, &bytes)? {
+            if found.contains(&bytes) {
+                continue;
+            }
+            if !self.has_key_by(look, &parent, &index, &bytes) {
                 return Err(missing(child, key, &parent, &values, false));
             }
+            if found.len() >= MANY {
+                found.clear()
+            }
+            found.insert(bytes);
         }
-        Ok(())
+    }
+
+    fn read_by(&self, look: Look, oid: Oid, row: &mut [u8]) -> bool {
+        match look {
+            Look::Newest => self.session.read_newest(oid, row),
+            Look::Snapshot => self.session.read(oid, row),
+        }
+    }
+
+    fn value_by(&self, look: Look, table: &Table, row: &[u8], column: usize) -> Value {
+        match look {
+            Look::Newest => value_of(self, table, row, column),
+            Look::Snapshot => row::column(&table.layout, row, column, self, &mut vec![]).to_owned(),
+        }
+    }
+
+    fn has_key_by(&self, look: Look, table: &Table, index: &TableIndex, key: &[u8]) -> bool {
+        let mut oids = vec![];
+        index.index.lookup(&self.session.pin(), key, &mut oids, None);
+        let mut row = vec![0; table.layout.row_size];
+        oids.into_iter().any(|oid| {
+            let mut has = vec![];
+            let newest = Newest(&self.session);
+            let strings: &dyn Strings = match look {
+                Look::Newest => &newest,
+                Look::Snapshot => self,
+            };
+            self.read_by(look, oid, &mut row) && {
+                index.store.key.key(&row, strings, &mut has);
+                has == key
+            }
+        })
     }
 }
 

@@ -12,9 +12,11 @@ use crate::loan::{self, Loan};
 use crate::patch::{Bits, Patch};
 use crate::point::{Numbers, PointIndex};
 use crate::table::Table;
+use crate::table_lock::GUARDED;
 use ondol_base::barrier;
 use ondol_base::epoch::Guard;
-use ondol_kernel::registry::{self, FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
+use ondol_base::sim::mutated;
+use ondol_kernel::registry::{self, CHANGES, FIRST_TABLE, IDLE, LOCKS, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::Savepoint;
 use ondol_kernel::wait::{Blockers, SessionId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -32,6 +34,47 @@ pub(super) enum Statement {
     Write,
 }
 
+/// What a statement does to rows of its tables, beside reading them (table_lock/L2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses(u32);
+
+impl Uses {
+    /// It only reads.
+    pub const READS: Uses = Uses(0);
+    /// It changes rows of any of them.
+    pub const CHANGES: Uses = Uses(0xffff);
+    /// It locks rows of any of them.
+    pub const LOCKS: Uses = Uses(0xffff << 16);
+    /// Bits of each kind; the last one is for all tables behind.
+    const MOST: usize = 15;
+
+    /// It changes rows of its table of that number as well, or locks some.
+    pub fn and(self, table: usize, changes: bool) -> Uses {
+        Uses(self.0 | 1 << (table.min(Uses::MOST) + if changes { 0 } else { 16 }))
+    }
+    pub fn or(self, other: Uses) -> Uses {
+        Uses(self.0 | other.0)
+    }
+    /// What it does to rows of its table of that number: whether it changes some, and whether it locks some.
+    pub fn at(self, table: usize) -> (bool, bool) {
+        let bits = self.0 >> table.min(Uses::MOST);
+        (bits & 1 != 0, bits >> 16 & 1 != 0)
+    }
+    /// What it does to rows of its table of that number, as bits of a line's word.
+    #[inline(always)]
+    pub(crate) fn of(self, table: usize) -> u64 {
+        let bits = u64::from(self.0 >> table.min(Uses::MOST));
+        (bits & 1) << CHANGES | (bits >> 16 & 1) << LOCKS
+    }
+}
+
+/// One that writes may change rows of any of its tables.
+impl From<bool> for Uses {
+    fn from(writes: bool) -> Uses {
+        if writes { Uses::CHANGES } else { Uses::READS }
+    }
+}
+
 /// Outside an explicit transaction each statement is one: `start_statement` begins it and `end_statement`
 /// commits it (or `abort_statement` rolls it back).
 impl Connection {
@@ -42,8 +85,10 @@ impl Connection {
         &mut self,
         catalog_version: u64,
         tables: &[Arc<Table>],
-        writes: bool,
+        uses: impl Into<Uses>,
     ) -> SqlResult<()> {
+        let uses: Uses = uses.into();
+        let writes = uses != Uses::READS;
         debug_assert!(self.statement == Statement::None);
         debug_assert!(!self.must_rest(), "connection/N3");
         self.session.removes = false;
@@ -63,7 +108,7 @@ impl Connection {
         }
         // connection/N1: announced before the snapshot's barrier, or before one of their own where no
         // snapshot is taken.
-        let announced = self.enter_tables(tables);
+        let announced = self.enter_tables(tables, uses);
         if self.explicit.is_some() {
             self.start_explicit()?;
             if self.session.is_open() {
@@ -85,21 +130,21 @@ impl Connection {
         }
         // The marks first: who changes a definition publishes the new dictionary before it takes its marks
         // away.
-        let busy = tables.iter().find(|t| {
+        let busy = tables.iter().enumerate().find(|(n, t)| {
             let l = t.locked.load(Ordering::SeqCst);
-            l != 0 && l != self.session.id() && !self.used_before(t, announced)
+            l != 0 && l != self.session.id() && self.is_barred(t, l, uses.of(*n), announced)
         });
         ondol_base::sync::yield_point();
         let stale = !self.is_current(catalog_version);
         if stale || busy.is_some() {
-            let busy = busy.cloned();
+            let busy = busy.map(|(n, t)| (t.clone(), uses.of(n)));
             self.withdraw_tables(announced);
             if self.explicit.is_none() {
                 self.session.abort();
                 self.session.unpublish()
             }
-            if let Some(t) = busy {
-                self.wait_unlocked(&t)?
+            if let Some((t, does)) = busy {
+                self.wait_unlocked(&t, does)?
             }
             return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
@@ -203,7 +248,7 @@ impl Connection {
         let aim = index.aim(number);
         let words = &self.session.participant().line().words;
         words[FIRST_TABLE].store(table.name(), Ordering::Release);
-        words[TABLE_COUNT].store(1, Ordering::Release);
+        words[TABLE_COUNT].store(1 | 1 << CHANGES, Ordering::Release);
         let mut row = std::mem::take(&mut self.row);
         row.resize(table.layout.row_size, 0);
         let (db, draft) = (&self.db, &self.draft);
@@ -234,18 +279,24 @@ impl Connection {
             Err(e) => Some(Err(error::kernel(e))),
         }
     }
-    /// Waits until nobody changes the table's definition.
-    pub(crate) fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
-        let locked = table.locked.clone();
-        let blockers = move |f: &mut dyn FnMut(SessionId)| match locked.load(Ordering::SeqCst) {
+    /// Waits until nobody changes the table's definition, or keeps away what would be done to its rows.
+    pub(crate) fn wait_unlocked(&mut self, table: &Arc<Table>, does: u64) -> SqlResult<()> {
+        let (db, theirs, me) = (self.db.clone(), table.clone(), self.session.id());
+        let blockers = move |f: &mut dyn FnMut(SessionId)| match theirs.locked.load(Ordering::SeqCst) {
             0 => {}
+            GUARDED => db.guards.barring(theirs.def.id, me, does, f),
             definer => f(definer),
         };
-        let over = || table.locked.load(Ordering::SeqCst) == 0;
+        let over = || match table.locked.load(Ordering::SeqCst) {
+            0 => true,
+            GUARDED => !self.db.guards.bar(table.def.id, me, does),
+            _ => false,
+        };
         self.wait_for_definition(Box::new(blockers), None, over).map_err(|e| {
             self.fail();
             e.detail(format!(
-                "The statement waited for another transaction that changes the definition of table \"{}\".",
+                "The statement waited for another transaction that changes the definition of table \"{}\", or \
+                 has locked it.",
                 table.def.name
             ))
         })
@@ -260,21 +311,23 @@ impl Connection {
     ) -> SqlResult<()> {
         self.db.kernel.waits.wait(&self.session.waiter(), blockers, poll, over).map_err(error::kernel)
     }
-    /// Names tables in our line; gives how many were named before.
+    /// Names tables in our line, and what is done to their rows; gives what the line's word said before.
     #[inline]
-    pub(crate) fn enter_tables(&mut self, tables: &[Arc<Table>]) -> u64 {
+    pub(crate) fn enter_tables(&mut self, tables: &[Arc<Table>], uses: Uses) -> u64 {
         let words = &self.session.participant().line().words;
         let before = match words[TABLE_COUNT].load(Ordering::Relaxed) {
             IDLE => 0,
             n => n,
         };
-        let mut n = before as usize;
-        for t in tables {
+        let (mut n, mut does) = (before as u32 as usize, before >> CHANGES << CHANGES);
+        for (i, t) in tables.iter().enumerate() {
             let name = t.name();
-            if n > TABLES {
-                break;
+            let named = &words[FIRST_TABLE..FIRST_TABLE + n.min(TABLES)];
+            let known = named.iter().position(|w| w.load(Ordering::Relaxed) == name);
+            if uses != Uses::READS {
+                does |= uses.of(i) << known.unwrap_or(n.min(TABLES))
             }
-            if words[FIRST_TABLE..FIRST_TABLE + n].iter().any(|w| w.load(Ordering::Relaxed) == name) {
+            if known.is_some() || n > TABLES {
                 continue;
             }
             if n < TABLES {
@@ -283,7 +336,7 @@ impl Connection {
             }
             n += 1;
         }
-        words[TABLE_COUNT].store(n as u64, Ordering::Release);
+        words[TABLE_COUNT].store(n as u64 | does, Ordering::Release);
         before
     }
     /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition
@@ -291,8 +344,30 @@ impl Connection {
     #[cold]
     pub(crate) fn used_before(&self, table: &Table, announced: u64) -> bool {
         let words = &self.session.participant().line().words;
-        let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
+        let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as u32 as usize)];
         named.iter().any(|w| registry::same_table(w.load(Ordering::Relaxed), table.name()))
+    }
+    /// Whether a table that is marked or guarded by `l` is kept from who would do that to its rows, and had
+    /// announced so much before.
+    #[cold]
+    pub(crate) fn is_barred(&self, table: &Table, l: u64, does: u64, announced: u64) -> bool {
+        if l != GUARDED {
+            return !self.used_before(table, announced);
+        }
+        if mutated("guards_unseen") {
+            return false;
+        }
+        let words = &self.session.participant().line().words;
+        let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as u32 as usize)];
+        // Whoever locks the table waits for what is done already.
+        let mut before = named
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| registry::same_table(w.load(Ordering::Relaxed), table.name()));
+        let changes = 1 << CHANGES;
+        let enough = if does & changes != 0 { changes } else { changes | 1 << LOCKS };
+        let is_at_it = before.any(|(i, _)| announced >> i & enough != 0);
+        !is_at_it && self.db.guards.bar(table.def.id, self.session.id(), does)
     }
     #[inline]
     pub(crate) fn withdraw_tables(&self, to: u64) {

@@ -48,6 +48,8 @@ pub(super) struct Definitions {
     counters: [usize; 3],
     claims: usize,
     advice: usize,
+    announced: usize,
+    guards: usize,
 }
 
 impl Connection {
@@ -353,6 +355,8 @@ impl Connection {
             counters: self.counters.counts(),
             claims: self.claims.len(),
             advice: self.advice.len(),
+            announced: self.announced.len(),
+            guards: self.guards.len(),
         }
     }
     /// Goes back to what was changed of definitions then; the rows of the dictionary are as they were.
@@ -368,7 +372,9 @@ impl Connection {
         }
         self.dropped.truncate(d.dropped);
         self.restore_counters(d.counters);
+        self.withdraw_keys(d.announced);
         self.unmark(d.marked);
+        self.unguard(d.guards);
         self.let_go_of_claims(d.claims);
         self.tell_definers()
     }

@@ -149,7 +149,7 @@ impl Connection {
     }
 
     /// The table with another definition of the same rows.
-    fn put_in_place(&mut self, old: &Arc<Table>, def: TableDef) -> SqlResult<Arc<Table>> {
+    pub(super) fn put_in_place(&mut self, old: &Arc<Table>, def: TableDef) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
         d::remove_table(&mut self.session, &db.dictionary, def.id)?;
         d::add_table(&mut self.session, &db.dictionary, &def, old.heaps)?;

@@ -1,7 +1,9 @@
 //! What each definition claims, by what the dictionary says (definers/G2, definers/G3).
 use super::{Claim, Thing};
-use crate::catalog::{Catalog, CheckDef, ColumnDef, FunctionDef, Generated, IndexDef, Returns, TableDef};
-use crate::define::functions_of;
+use crate::catalog::{
+    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexDef, Returns, TableDef,
+};
+use crate::define::{functions_of, unvalidated};
 use crate::name::Name;
 use crate::view::{Slot, ViewDef, slots};
 use ondol_types::TypeId;
@@ -111,10 +113,27 @@ pub fn change_table(c: &Catalog, table: impl Into<Name>) -> Vec<Claim> {
     c.table(&table).map(|_| name(&table)).into_iter().collect()
 }
 
+/// The table is locked, by this transaction alone or with others.
+pub fn lock_table(c: &Catalog, table: &Name, alone: bool) -> Vec<Claim> {
+    change_table(c, table).into_iter().map(|claim| Claim { alone, ..claim }).collect()
+}
+
 /// The other tables that a table's foreign keys refer to: they have to know of it.
 fn referenced(c: &Catalog, def: &TableDef) -> Vec<Claim> {
     let others = def.foreign.iter().filter(|f| f.table != def.id);
     others.filter_map(|f| c.table_by_id(f.table)).map(|t| name(t.def.full_name())).collect()
+}
+
+/// A table's definition is changed, and those that its foreign keys refer to stay what they are.
+pub fn change_keys(c: &Catalog, table: &Name) -> Vec<Claim> {
+    let others = c.table(table).map_or(vec![], |t| referenced(c, &t.def));
+    change_table(c, table).into_iter().chain(others).collect()
+}
+
+/// Foreign keys are added to a table: what they refer to has to know of them.
+pub fn add_foreign_keys(c: &Catalog, table: &Name, keys: &[ForeignDef]) -> Vec<Claim> {
+    let named = keys.iter().filter_map(|k| c.table_by_id(k.table)).map(|t| name(t.def.full_name()));
+    change_table(c, table).into_iter().chain(named).collect()
 }
 
 /// `def` takes the place of the table: what has its name has another then, or is made anew.
@@ -157,7 +176,7 @@ pub fn redefine_table(c: &Catalog, table: impl Into<Name>, def: &TableDef) -> Ve
     // The column that they go with.
     let taken = def.sequences().filter(|s| !old.def.sequences().any(|o| o == *s));
     claims.extend(sequences(c, taken));
-    if old.def.foreign != def.foreign {
+    if unvalidated(&old.def.foreign) != unvalidated(&def.foreign) {
         claims.extend(referenced(c, &old.def));
         claims.extend(referenced(c, def))
     }

@@ -6,7 +6,7 @@ use ondol::dump::{
     arguments, check_text, column_type, create_type, create_view, foreign_text, index_text, quote, returns,
 };
 use ondol::{Catalog, Column, FunctionDef, Name, Path, Relation, Rows, Table, Type, TypeId, ValueRef};
-use ondol_engine::{ColumnDef, CommentKind, Commented, Generated, Sequence, ViewDef};
+use ondol_engine::{ColumnDef, CommentKind, Commented, Generated, Reference, Sequence, ViewDef};
 use ondol_types::user::{Part, UserDef};
 use std::fs::File;
 use std::io::{self, Write};
@@ -443,22 +443,25 @@ fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table,
         }
     }
     let shown = |name: &Name| catalog.shown(path, name);
-    if !def.foreign.is_empty() {
+    let mut keys: Vec<_> = table.foreign_keys().collect();
+    if !keys.is_empty() {
         text += "Foreign-key constraints:\n";
-        let mut keys: Vec<_> = def.foreign.iter().collect();
         keys.sort_by(|a, b| a.name.cmp(&b.name));
         for key in keys {
             text += &format!("    {} {}\n", quote_always(&key.name), foreign_text(catalog, &shown, def, key));
         }
     }
-    let mut named: Vec<_> =
-        (table.references.iter()).filter_map(|r| Some((catalog.table_of(r.table, &r.name)?, r))).collect();
-    named.sort_by(|a, b| a.1.key.name.cmp(&b.1.key.name));
+    let of = |r: &Reference| {
+        let child = catalog.table_of(r.table, &r.name)?;
+        Some((child, child.foreign_keys().find(|f| f.id == r.key.id)?))
+    };
+    let mut named: Vec<_> = table.references.iter().filter_map(of).collect();
+    named.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     if !named.is_empty() {
         text += "Referenced by:\n";
-        for (child, r) in named {
-            let (of, name) = (shown_always(catalog, path, &child.def.full_name()), quote_always(&r.key.name));
-            let text_of = foreign_text(catalog, &shown, &child.def, &r.key);
+        for (child, key) in named {
+            let (of, name) = (shown_always(catalog, path, &child.def.full_name()), quote_always(&key.name));
+            let text_of = foreign_text(catalog, &shown, &child.def, key);
             text += &format!("    TABLE {of} CONSTRAINT {name} {text_of}\n");
         }
     }

@@ -160,6 +160,14 @@ fn cut(s: &str, len: usize) -> &str {
     &s[..n]
 }
 
+/// Whether nothing of a table is another but what its rows are known to hold.
+fn is_validation(was: &TableDef, def: &TableDef) -> bool {
+    let mut then = was.clone();
+    then.foreign.iter_mut().zip(&def.foreign).for_each(|(f, now)| f.validated |= now.validated);
+    then.checks.iter_mut().zip(&def.checks).for_each(|(c, now)| c.validated |= now.validated);
+    then == *def
+}
+
 /// A function as messages have it, by its name as they have that.
 fn signature(name: &str, f: &FunctionDef) -> String {
     let types: Vec<&str> = f.arg_types().map(|t| t.name()).collect();
@@ -386,6 +394,11 @@ impl Session {
         }
         if let Some(def) = &def {
             let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
+            let stays = |(n, c): (usize, &AlteredColumn)| matches!(c, AlteredColumn::Kept(k) if *k == n);
+            if is_validation(&was.def, def) && a.columns.iter().enumerate().all(stays) {
+                self.validate_constraints(&a.table, &was.def, def)?;
+                return self.add_constraints(name, a);
+            }
             if was.def.nature.unlogged != def.nature.unlogged {
                 for id in was.def.sequences() {
                     let catalog = self.connection.catalog();
@@ -419,6 +432,10 @@ impl Session {
             self.refuse_new_broken(&before, &format!("table {}", a.table.name))?;
             self.hold_to_checks(def, &a.validate)?;
         }
+        self.add_constraints(name, a)
+    }
+
+    fn add_constraints(&mut self, name: &Name, a: &AlterTable) -> SqlResult<()> {
         for key in &a.keys {
             self.add_constraint(name, &key.index, key.using.as_deref())?
         }
@@ -552,7 +569,7 @@ impl Session {
     }
 
     /// Looks at all rows, which nobody else changes, by checks that they must hold.
-    fn hold_to_checks(&mut self, def: &TableDef, names: &[String]) -> SqlResult<()> {
+    pub(crate) fn hold_to_checks(&mut self, def: &TableDef, names: &[String]) -> SqlResult<()> {
         let level = self.connection.transaction_isolation();
         if !names.is_empty() && !matches!(level, None | Some(Isolation::ReadCommitted)) {
             // Rows that came after the transaction's snapshot must hold, too.

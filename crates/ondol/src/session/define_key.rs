@@ -1,7 +1,7 @@
 //! Foreign keys as data definition: added, dropped with what they rest on, and in the way of what is dropped.
 use crate::session::Session;
 use crate::session::define::no_table;
-use ondol_engine::{Catalog, Name, Origin, Reference, TableDef, claims};
+use ondol_engine::{Catalog, CheckDef, ForeignDef, Name, Origin, Reference, TableDef, claims};
 use ondol_sql::bind::foreign::resolve;
 use ondol_sql::bound::{Dropped, GoneKey, NewForeign};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -15,18 +15,37 @@ fn as_they_are(def: &TableDef) -> Vec<Origin> {
 }
 
 impl Session {
-    /// FOREIGN KEY constraints of a table that is there, one after the other.
+    /// FOREIGN KEY constraints of a table that is there.
     pub(crate) fn add_foreign_keys(&mut self, table: &Name, keys: &[NewForeign]) -> SqlResult<()> {
-        for key in keys {
-            let names = [table, &key.table];
-            let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::change_table(c, *n)).collect();
-            let catalog = self.connection.claim(wanted)?;
-            let child = catalog.table(table).ok_or_else(|| no_table(table))?;
-            let mut def = child.def.clone();
-            def.foreign.push(resolve(&catalog, &def, key)?);
-            self.connection.redefine_table(table, &def, &as_they_are(&def))?
+        if keys.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let names = || [table].into_iter().chain(keys.iter().map(|k| &k.table));
+        let catalog = self
+            .connection
+            .claim(|c: &Catalog| names().flat_map(|n| claims::change_table(c, n)).collect())?;
+        let child = catalog.table(table).ok_or_else(|| no_table(table))?;
+        let mut def = child.def.clone();
+        for key in keys {
+            def.foreign.push(resolve(&catalog, &def, key)?)
+        }
+        self.connection.add_foreign_keys(table, &def.foreign[child.def.foreign.len()..])
+    }
+
+    /// VALIDATE CONSTRAINT: the foreign keys and checks that rows hold by `def`, and were not known to.
+    pub(crate) fn validate_constraints(
+        &mut self,
+        table: &Name,
+        was: &TableDef,
+        def: &TableDef,
+    ) -> SqlResult<()> {
+        let known = |f: &ForeignDef| was.foreign.iter().any(|w| w.id == f.id && w.validated);
+        let keys = def.foreign.iter().filter(|f| f.validated && !known(f)).map(|f| f.name.clone());
+        let known = |c: &CheckDef| was.checks.iter().any(|w| w.name == c.name && w.validated);
+        let checks = def.checks.iter().filter(|c| c.validated && !known(c)).map(|c| c.name.clone());
+        let (keys, checks): (Vec<_>, Vec<_>) = (keys.collect(), checks.collect());
+        self.hold_to_checks(def, &checks)?;
+        self.connection.validate(table, &keys, &checks)
     }
 
     /// The foreign keys that refer to a table, of those that `which` holds of.

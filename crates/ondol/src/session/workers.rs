@@ -128,6 +128,7 @@ impl Session {
         let mut program = Program::clone(&plan.program);
         program.tables.push(table.clone());
         program.writes = true;
+        program.uses = program.uses.and(program.tables.len() - 1, true);
         plan.program = Arc::new(program);
         let (layout, table) = (table.layout.clone(), table.clone());
         let (rows, _) = self.read_parts(

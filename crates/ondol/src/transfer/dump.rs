@@ -423,7 +423,7 @@ impl Session {
     fn use_all_tables(&mut self) -> SqlResult<bool> {
         let before = self.catalog();
         for table in before.tables() {
-            self.connection.lock_table(&table.def.full_name(), TableLock::Use, false)?
+            self.connection.lock_table(&table.def.full_name(), TableLock::AccessShare, false)?
         }
         self.query("SELECT 1", &[])?;
         Ok(self.catalog().version == before.version)
@@ -547,7 +547,7 @@ impl Session {
             }
         }
         for table in catalog.tables().filter(|t| t.def.schema != TEMPORARY) {
-            for key in &table.def.foreign {
+            for key in table.foreign_keys() {
                 write!(out, "{}", add_foreign(&catalog, &table.def, key)).map_err(failed)?;
             }
         }

@@ -116,15 +116,15 @@ impl<'a> Binder<'a> {
     /// The modes are PostgreSQL's, by number.
     fn lock_tables(&mut self, s: &'a tree::LockStmt) -> SqlResult<Statement> {
         let mode = match s.mode {
-            1..=3 => TableLock::Use,
-            4 => TableLock::Update,
-            8 => TableLock::Exclusive,
-            other => {
-                let name = ["SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE"].get((other - 5) as usize);
-                let name = name.ok_or_else(|| unexpected("LOCK TABLE"))?;
-                return Err(SqlError::unsupported(format_args!("LOCK TABLE in {name} MODE"))
-                    .hint("ACCESS EXCLUSIVE MODE keeps readers away as well."));
-            }
+            1 => TableLock::AccessShare,
+            2 => TableLock::RowShare,
+            3 => TableLock::RowExclusive,
+            4 => TableLock::ShareUpdateExclusive,
+            5 => TableLock::Share,
+            6 => TableLock::ShareRowExclusive,
+            7 => TableLock::Exclusive,
+            8 => TableLock::AccessExclusive,
+            _ => return Err(unexpected("LOCK TABLE")),
         };
         let mut names = Vec::with_capacity(s.relations.len());
         for r in &s.relations {

@@ -138,7 +138,7 @@ pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
         foreign: None,
         key: None,
     });
-    let foreign = t.def.foreign.iter().map(|f| Constraint {
+    let foreign = t.foreign_keys().map(|f| Constraint {
         oid: oid_of(f.id),
         name: &f.name,
         schema: schema_oid(t.def.schema),
@@ -209,7 +209,7 @@ pub fn with_constraint<T>(
     let of_index = sight.relation(oid).as_ref().and_then(Object::index).map(|(t, _)| t.clone());
     let table = of_index.or_else(|| {
         let number = (oid & 0x7fff_ffff) >> 11;
-        let has_it = |t: &&Arc<Table>| t.def.foreign.iter().any(|f| oid_of(f.id) == oid);
+        let has_it = |t: &&Arc<Table>| t.foreign_keys().any(|f| oid_of(f.id) == oid);
         match oid >> 30 == 2 {
             true => sight.catalog.table_by_id(number).cloned(),
             false => sight.tables().find(has_it).cloned(),

@@ -6,9 +6,10 @@
 //! strings, parameters' strings, temporaries)
 //! ```
 use super::op::Op;
+use super::operand::Cur;
 use crate::foreign::ForeignTable;
 use crate::plan::explain::Shown;
-use ondol_engine::{FunctionDef, Generated, Table, TableIndex};
+use ondol_engine::{FunctionDef, Generated, Table, TableIndex, Uses};
 use ondol_types::agg::AggId;
 use ondol_types::{Type, TypeId, Value};
 use std::sync::Arc;
@@ -129,6 +130,8 @@ pub struct Program {
     pub tag: Tag,
     /// It changes or locks rows.
     pub writes: bool,
+    /// Of which tables.
+    pub uses: Uses,
     /// The dictionary that it was made for.
     pub catalog_version: u64,
     /// Of a statement that is to be explained.
@@ -237,6 +240,20 @@ impl Program {
         let def = &self.cursors[cursor as usize];
         self.tables[def.table as usize].indexes.get(def.index? as usize)
     }
+}
+
+/// What code that writes does to rows of tables, beside what its functions do there.
+pub fn uses_of(ops: &[Op], cursors: &[CursorDef]) -> Uses {
+    let table = |cursor: &Cur| cursors.get(cursor.0 as usize).map_or(0, |c| c.table as usize);
+    ops.iter().fold(Uses::READS, |uses, op| match op {
+        Op::Insert { table, .. } | Op::InsertNew { table, .. } => uses.and(table.0 as usize, true),
+        Op::Update { cursor, .. }
+        | Op::Delete { cursor }
+        | Op::PointUpdate { cursor, .. }
+        | Op::InsertOrLock { cursor, .. } => uses.and(table(cursor), true),
+        Op::Lock { cursor, .. } => uses.and(table(cursor), false),
+        _ => uses,
+    })
 }
 
 /// A number that changes with whatever stored code relies on in a table: layout, column types, indexes.

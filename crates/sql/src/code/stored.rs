@@ -9,8 +9,8 @@ use super::FORMAT;
 use super::op::Op;
 use super::operand::CodeReader;
 use super::program::*;
-use ondol_engine::Catalog;
 use ondol_engine::name::TEMPORARY;
+use ondol_engine::{Catalog, Uses};
 use ondol_types::agg::AggId;
 use ondol_types::{Numeric, Type, TypeId, Value};
 
@@ -283,6 +283,12 @@ impl Program {
         };
         let writes = r.u8().filter(|b| *b < 2)? == 1;
         let ops = list(r, Op::get)?;
+        // What functions do to rows is not told here.
+        let uses = match uses_of(&ops, &cursors) {
+            _ if !writes => Uses::READS,
+            uses if functions.is_empty() && uses != Uses::READS => uses,
+            _ => Uses::CHANGES,
+        };
         Some(Program {
             ops,
             params,
@@ -305,6 +311,7 @@ impl Program {
             columns,
             tag,
             writes,
+            uses,
             catalog_version,
             plan: None,
         })

@@ -261,7 +261,7 @@ pub(crate) mod tests {
     use super::super::operand::*;
     use super::super::program::*;
     use super::*;
-    use ondol_engine::Catalog;
+    use ondol_engine::{Catalog, Uses};
     use ondol_types::{Type, TypeId, Value};
 
     pub fn sample() -> Program {
@@ -300,6 +300,7 @@ pub(crate) mod tests {
             columns: vec![("sum".into(), Type::INT8)],
             tag: Tag::Select,
             writes: false,
+            uses: Uses::READS,
             catalog_version: 0,
             plan: None,
         }

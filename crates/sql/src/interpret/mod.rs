@@ -181,7 +181,7 @@ fn begin(
     env: &Env<'_>,
 ) -> SqlResult<()> {
     frame.start(program, params, env.memory_limit, connection)?;
-    let started = connection.start_statement(program.catalog_version, &program.tables, program.writes);
+    let started = connection.start_statement(program.catalog_version, &program.tables, program.uses);
     if started.is_err() {
         frame.finish()
     } else if program.tag == Tag::Delete {

@@ -33,7 +33,7 @@ use super::stored::put_value;
 use super::verify::MAX_REGISTERS;
 use crate::plan::logical::{self, Expr, has_query};
 use crate::plan::physical::{self, Node, Operator, Root, Subplan};
-use ondol_engine::{FunctionDef, Table};
+use ondol_engine::{FunctionDef, Table, Uses};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::collections::{BTreeSet, HashMap};
@@ -137,6 +137,8 @@ pub(super) struct Gen<'a> {
     pub limits: Limits<'a>,
     measure: bool,
     writes: bool,
+    /// What functions do to rows of the tables.
+    uses: Uses,
 }
 
 /// Makes a statement's program; with counters for EXPLAIN ANALYZE, if it is to be measured.
@@ -179,6 +181,7 @@ pub fn generate<'a>(
         limits,
         measure,
         writes: false,
+        uses: Uses::READS,
     };
     let tag = match &statement.root {
         Root::Rows(rows) => {
@@ -382,8 +385,15 @@ impl<'a> Gen<'a> {
     /// Announces a registered query's tables along with the statement's own.
     pub fn function(&mut self, f: &Arc<FunctionDef>) -> SqlResult<Fun> {
         let program = (self.find_function)(f)?;
-        for t in &program.tables {
-            self.table(t);
+        for (n, t) in program.tables.iter().enumerate() {
+            let (changes, locks) = program.uses.at(n);
+            let n = self.table(t) as usize;
+            if changes {
+                self.uses = self.uses.and(n, true)
+            }
+            if locks {
+                self.uses = self.uses.and(n, false)
+            }
         }
         self.writes |= program.writes;
         self.functions.push(f.clone());
@@ -495,6 +505,10 @@ impl<'a> Gen<'a> {
         if let Some(short) = modify::point_update(&ops, &self.tables, &self.cursors, &self.lists, fixed) {
             ops = short
         }
+        let uses = match self.uses.or(uses_of(&ops, &self.cursors)) {
+            Uses::READS if self.writes => Uses::CHANGES,
+            uses => uses,
+        };
         let program = Program {
             ops,
             registers: registers as u16,
@@ -517,6 +531,7 @@ impl<'a> Gen<'a> {
             columns: statement.columns.to_vec(),
             tag,
             writes: self.writes,
+            uses,
             catalog_version: statement.catalog_version,
             plan: None,
         };
