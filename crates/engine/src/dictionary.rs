@@ -811,6 +811,9 @@ fn load_types(session: &Session, d: &Dictionary, places: &Places) -> SqlResult<T
                 waiting.push(r);
                 continue;
             }
+            if mutated("fields_forgotten") {
+                parts_of.truncate(2)
+            }
         }
         let parts = parts_of;
         let kind = kind_code(&kind).ok_or_else(|| damaged(&format!("a type of unknown kind {kind:?}")))?;

@@ -163,33 +163,67 @@ fn live(world: &Arc<World>, before: Vec<State>, seed: u64) -> Vec<State> {
     vec![state]
 }
 
+/// A history: the lives of a database, and a last one in which all rows go, and leave nothing. Gives how
+/// often the power failed.
+fn history(seed: u64, config: &Config) -> Result<u32, String> {
+    let mut world = World::new(seed, config.clone());
+    let w = world.clone();
+    let made = world.try_run(move || {
+        let db = open(&w).unwrap();
+        let mut c = db.connect();
+        let number = |n| ColumnDef { not_null: true, ..ColumnDef::new(format!("n{n}"), Type::INT8) };
+        let mut columns: Vec<_> = (0..NUMBERS).map(number).collect();
+        columns.push(ColumnDef::new("long", Type::new(TypeId::BYTEA)));
+        c.create_table("t", columns).unwrap();
+        let column = IndexColumn { column: 0, desc: false, nulls_first: false };
+        c.create_index("t", "i", IndexKind::Hash, true, vec![column], false, false).unwrap();
+        assert!(table(&c, "t").layout.is_long());
+        drop(c);
+        db.close().unwrap()
+    });
+    made.map_err(|f| f.to_string())?;
+    let (mut states, mut failures) = (vec![State::new()], 0);
+    for life in 0..5 {
+        world = world.reboot_with(seed * 10 + life, config.clone());
+        let w = world.clone();
+        states = world.try_run(move || live(&w, states, seed * 100 + life)).map_err(|f| f.to_string())?;
+        failures += u32::from(world.power_is_lost());
+    }
+    world = world.reboot_with(seed * 10 + 5, config.clone());
+    let w = world.clone();
+    world.try_run(move || empty(&w)).map_err(|f| f.to_string())??;
+    Ok(failures)
+}
+
+/// Deletes all rows: then no slot is taken any more, of strings neither.
+fn empty(world: &Arc<World>) -> Result<(), String> {
+    let db = open(world).map_err(|e| e.to_string())?;
+    let mut c = db.connect();
+    let ids: Vec<i64> = stored(&db).map_err(|e| e.to_string())?.into_keys().collect();
+    for id in ids {
+        carry_out(&mut c, &Op::Delete(id)).map_err(|e| e.to_string())?
+    }
+    db.settle();
+    let t = table(&c, "t");
+    let taken = (t.store.rows.taken(), t.store.strings.taken());
+    drop(c);
+    db.close().map_err(|e| e.to_string())?;
+    if taken == (0, 0) { Ok(()) } else { Err(format!("slots of rows and strings left: {taken:?}")) }
+}
+
 #[test]
 fn long_rows_and_values_outlive_power_failures() {
-    let mut failures = 0;
-    for seed in 1..=30 {
-        println!("seed {seed}");
-        let mut world = World::new(seed, Config::default());
-        let w = world.clone();
-        world.run(move || {
-            let db = open(&w).unwrap();
-            let mut c = db.connect();
-            let number = |n| ColumnDef { not_null: true, ..ColumnDef::new(format!("n{n}"), Type::INT8) };
-            let mut columns: Vec<_> = (0..NUMBERS).map(number).collect();
-            columns.push(ColumnDef::new("long", Type::new(TypeId::BYTEA)));
-            c.create_table("t", columns).unwrap();
-            let column = IndexColumn { column: 0, desc: false, nulls_first: false };
-            c.create_index("t", "i", IndexKind::Hash, true, vec![column], false, false).unwrap();
-            assert!(table(&c, "t").layout.is_long());
-            drop(c);
-            db.close().unwrap()
-        });
-        let mut states = vec![State::new()];
-        for life in 0..5 {
-            world = world.reboot(seed * 10 + life);
-            let w = world.clone();
-            states = world.run(move || live(&w, states, seed * 100 + life));
-            failures += u32::from(world.power_is_lost());
-        }
-    }
+    let failures: u32 = (1..=30)
+        .map(|seed| history(seed, &Config::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}")))
+        .sum();
     assert!(failures > 40, "the power failed {failures} times only");
+}
+
+/// Pieces of a value are made, spilled and dropped together with its list.
+#[test]
+fn wrong_pieces_are_noticed() {
+    for mutation in ["pieces_kept", "piece_read_short"] {
+        let config = Config { mutation: Some(mutation), ..Config::default() };
+        assert!((1..=30).any(|seed| history(seed, &config).is_err()), "{mutation} is not noticed");
+    }
 }

@@ -5,6 +5,7 @@
 //!   Pieces and list are strings like others, and made and dropped together, so that whoever sees the list
 //!   sees what it names.
 use crate::heap::PIECE;
+use ondol_base::sim::mutated;
 
 /// PostgreSQL's limit of a value.
 pub const LONGEST: usize = 0x3fff_ffff - 4;
@@ -12,7 +13,9 @@ pub const LONGEST: usize = 0x3fff_ffff - 4;
 /// The pieces that a list names: their slots and lengths.
 pub(crate) fn pieces(list: &[u8], len: usize) -> impl Iterator<Item = (u64, usize)> {
     let slots = list.as_chunks().0.iter().map(|slot| u64::from_le_bytes(*slot));
-    slots.enumerate().map(move |(n, slot)| (slot, len.saturating_sub(n * PIECE).min(PIECE)))
+    // The last one is shorter.
+    let most = if mutated("piece_read_short") { len % PIECE } else { PIECE };
+    slots.enumerate().map(move |(n, slot)| (slot, len.saturating_sub(n * PIECE).min(most)))
 }
 
 /// Appends the bytes of a string in pieces, of which `read` appends one, or says that it is not there; then

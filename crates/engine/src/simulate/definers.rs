@@ -36,6 +36,8 @@ struct Definer {
     /// Rows of its temporary table; unknown after a commit that failed, of which nobody is told whether it
     /// was one.
     own: Option<usize>,
+    /// There are many, who want tables of one name.
+    crowded: bool,
 }
 
 /// How far a definer's statement came.
@@ -44,18 +46,18 @@ enum Did {
     Failed,
 }
 
-pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> Outcome {
+pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random, crowded: bool) -> Outcome {
     let definer = |r: Random| {
         let mut c = shared.db.connect();
         c.set_lock_timeout(Some(PATIENCE));
-        Definer { c, r, shared: shared.clone(), own: Some(0) }
+        Definer { c, r, shared: shared.clone(), own: Some(0), crowded }
     };
     // Of a life before.
     let mut before = definer(r.branch(0));
     before.look()?;
     before.clear()?;
     let mut fibers = vec![];
-    for n in 0..2 + r.below(3) {
+    for n in 0..if crowded { 5 } else { 2 + r.below(3) } {
         let mut d = definer(r.branch(1 + n));
         fibers.extend(workers.spawn(n as usize, "definer", move || d.work()).ok());
     }
@@ -76,7 +78,7 @@ pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> O
 
 impl Definer {
     fn work(&mut self) -> Outcome {
-        for _ in 0..2 + self.r.below(6) {
+        for _ in 0..if self.crowded { 20 } else { 2 + self.r.below(6) } {
             if self.shared.over() {
                 break;
             }
@@ -172,7 +174,10 @@ impl Definer {
     }
 
     fn statement(&mut self) -> Result<Did, String> {
-        let what = self.r.below(11);
+        let what = match self.crowded {
+            true => *self.r.pick(&[4, 5, 8]).unwrap_or(&4),
+            false => self.r.below(11),
+        };
         let done = self.change(what);
         let Err(e) = done else { return Ok(Did::Done) };
         self.shared.count(kind(&e));
@@ -197,7 +202,7 @@ impl Definer {
     }
 
     fn change(&mut self, what: u64) -> SqlResult<()> {
-        let k = self.r.below(2);
+        let k = if self.crowded { 0 } else { self.r.below(2) };
         let (ty, function) = (self.name(&format!("m{k}")), self.name(&format!("f{k}")));
         let of_third = self.r.chance(0.2);
         let table = self.name(&if of_third { "u2".to_string() } else { format!("u{k}") });

@@ -62,6 +62,14 @@ pub struct Settings {
     /// Keep a readable trace.
     pub trace: bool,
     pub mutation: Option<&'static Mutation>,
+    /// Histories are as for variants that show there.
+    pub favour: Option<Favour>,
+}
+
+impl Settings {
+    fn favour(&self) -> Option<Favour> {
+        self.favour.or(self.mutation.map(|m| m.favour))
+    }
 }
 
 /// What became of one history.
@@ -119,6 +127,8 @@ struct Plan {
     workers: usize,
     /// Sessions with foreign keys beside the clients.
     keyed: bool,
+    /// Many definers want the same few names in the end.
+    crowded: bool,
     /// Indexes built or dropped beside the clients.
     builds: u64,
     checkpoints: u64,
@@ -222,6 +232,7 @@ impl Plan {
             workers: [0, 1, 0, 2, 0, 1, 0, 3][(seed >> 24 & 7) as usize],
             holds: seed >> 28 & 3 == 0,
             keyed: seed >> 30 & 3 == 0,
+            crowded: false,
             media,
             end,
             clients: 2 + r.below(5) as usize,
@@ -253,8 +264,8 @@ impl Plan {
         if media == Media::Full || matches!(end, End::PowerIn("recycling", _)) {
             plan.favour(Favour::Recycling, r)
         }
-        if let Some(m) = settings.mutation.filter(|_| !last) {
-            plan.favour(m.favour, r)
+        if let Some(favour) = settings.favour().filter(|_| !last) {
+            plan.favour(favour, r)
         }
         plan
     }
@@ -287,13 +298,16 @@ impl Plan {
             }
             Favour::Keys => {
                 (self.keyed, self.ddl, self.builds, self.tight) = (true, 0.0, 0, false);
+                // Else chains grow that take all steps of the world.
+                self.background = true;
                 self.transactions = self.transactions.max(40)
             }
             Favour::Portals => {
                 (self.end, self.media) = (End::Close, Media::Kind);
                 (self.background, self.tight) = (true, false)
             }
-            Favour::Definers => {
+            Favour::Definers | Favour::Crowds => {
+                self.crowded = what == Favour::Crowds;
                 (self.patient, self.end, self.media) = (true, End::Close, Media::Kind);
                 (self.tight, self.ddl, self.tables) = (false, 0.25, 3)
             }
@@ -380,7 +394,7 @@ pub fn history(seed: u64, settings: &Settings) -> History {
         0 => *r.pick(&[1, 1, 2, 2, 3]).unwrap_or(&1),
         n => n,
     };
-    if settings.mutation.is_some_and(|m| m.favour == Favour::Streams) {
+    if settings.favour() == Some(Favour::Streams) {
         streams = streams.max(2)
     }
     let lives = 3 + r.below(6);
@@ -735,7 +749,7 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
             Err(e) => shared.permit(&e).map_err(|e| format!("tables with foreign keys: {e}"))?,
         }
     }
-    let (patient, mut queues) = (plan.patient, r.branch(103));
+    let (patient, crowded, mut queues) = (plan.patient, plan.crowded, r.branch(103));
     let (s, stats, plan, mut r) = (shared.clone(), stats.clone(), plan.clone(), r.branch(101));
     let checkpoints = move || {
         for _ in 0..plan.checkpoints {
@@ -762,7 +776,7 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
         done = done.and(one)
     }
     if done.is_ok() && patient && !shared.over() {
-        done = definers::play(shared, &workers, &mut queues.branch(1))
+        done = definers::play(shared, &workers, &mut queues.branch(1), crowded)
             .map_err(|e| format!("definers side by side: {e}"))
     }
     if done.is_ok() && patient && !shared.over() {

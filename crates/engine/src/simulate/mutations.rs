@@ -41,6 +41,8 @@ pub enum Favour {
     Portals,
     /// Definitions beside definitions, in lives that end well.
     Definers,
+    /// The same by many, of few names.
+    Crowds,
     /// Many values of sequences, and power failures.
     Sequences,
 }
@@ -204,6 +206,31 @@ pub const MUTATIONS: &[Mutation] = &[
         "what was deferred is looked at once the commit has its timestamp",
         Favour::Keys
     ),
+    engine!(
+        "key_unwaited",
+        "who adds a foreign key does not wait for those who do not know of it",
+        Favour::Keys
+    ),
+    engine!(
+        "key_looked_at_early",
+        "rows are looked at by a foreign key as of before everyone knew of it",
+        Favour::Keys
+    ),
+    engine!(
+        "coming_key_ignored",
+        "who would break a foreign key that is being added goes on without waiting",
+        Favour::Keys
+    ),
+    engine!(
+        "guards_unwaited",
+        "who keeps writers from a table does not wait for those who have written to it",
+        Favour::Keys
+    ),
+    engine!(
+        "guards_unseen",
+        "who writes to a table does not look whether others keep writers from it",
+        Favour::Keys
+    ),
     engine!("cycle_unseen", "who begins to wait does not look for a cycle", Favour::Waits),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
     engine!(
@@ -244,7 +271,7 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!(
         "looked_after_claims",
         "a definition looks for what it changes once more after it has claimed what was there",
-        Favour::Definers
+        Favour::Crowds
     ),
     engine!(
         "indexes_not_renamed",

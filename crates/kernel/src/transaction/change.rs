@@ -9,6 +9,7 @@ use crate::string::{LONGEST, pieces};
 use crate::table::{IndexStore, Strings, TableStore};
 use crate::version::{MARK, POINTER, SMALL, UNCHANGED, Version, difference, node, set_head};
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
 use ondol_durability::TxnId;
 use std::sync::Arc;
@@ -590,7 +591,9 @@ impl Session {
         let mut list = vec![];
         Strings::string(&Newest(self), slot, 8 * len.div_ceil(PIECE), &mut list);
         for (slot, len) in pieces(&list, len) {
-            self.drop_piece(table, slot, len)?
+            if !mutated("pieces_kept") {
+                self.drop_piece(table, slot, len)?
+            }
         }
         self.drop_piece(table, slot, list.len())
     }

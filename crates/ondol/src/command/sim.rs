@@ -84,8 +84,13 @@ pub fn run(args: Args) -> Done {
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
         .clamp(1, args.count.clamp(1, 1024) as usize);
-    let settings =
-        Settings { transactions: args.steps, streams: args.streams as usize, trace: args.trace, mutation };
+    let settings = Settings {
+        transactions: args.steps,
+        streams: args.streams as usize,
+        trace: args.trace,
+        mutation,
+        favour: None,
+    };
     let begun = Instant::now();
     let bar = ProgressBar::new(args.count);
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta}") {
