@@ -92,8 +92,7 @@ pub(crate) fn followed(
 ) -> Vec<(Commented, Arc<str>)> {
     let column = |name: &str| {
         let place = was.column(name)?;
-        let is_it = |o: &Origin| matches!(o, Origin::Column(n) | Origin::Converted(n, _) if *n == place);
-        now.columns.get(origins.iter().position(is_it)?).map(|c| c.name.clone())
+        now.columns.get(origins.iter().position(|o| o.was() == Some(place))?).map(|c| c.name.clone())
     };
     let constraint = |name: &str| {
         if let Some(i) = was.indexes.iter().find(|i| i.constraint && i.name == name) {

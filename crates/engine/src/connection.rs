@@ -117,6 +117,8 @@ pub struct Connection {
     pub(crate) announced: Vec<Arc<Table>>,
     /// Something was claimed, or changed of definitions.
     pub(crate) defining: bool,
+    /// A table was copied beside its users (beside/B4).
+    pub(crate) copied: bool,
     /// What foreign keys have to say of what was changed.
     keys: foreign::Keys,
     changes: Vec<u8>,
@@ -157,6 +159,7 @@ impl Connection {
             registered: None,
             announced: vec![],
             defining: false,
+            copied: false,
             keys: foreign::Keys::new(db.charge()),
             changes: vec![],
             row: vec![],

@@ -125,7 +125,7 @@ impl Connection {
         self.unmark(0);
         self.unguard(0);
         self.let_go_of_claims(0);
-        self.defining = false;
+        (self.defining, self.copied) = (false, false);
         self.tell_definers();
         // Nobody finds them any more; it may take a while until the last has looked.
         for n in heaps {

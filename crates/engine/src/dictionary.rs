@@ -331,7 +331,7 @@ pub fn put_string(
 }
 /// D15
 #[cold]
-fn write_long(session: &mut Session, d: &Dictionary) -> ondol_kernel::Result<()> {
+pub(crate) fn write_long(session: &mut Session, d: &Dictionary) -> ondol_kernel::Result<()> {
     match format_of(session, d) < WITH_LONG {
         true => put(session, &d.formats, &[Value::Int4(WITH_LONG)]),
         false => Ok(()),

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advisory;
+mod beside;
 pub mod catalog;
 pub mod charge;
 pub mod comment;
@@ -62,7 +63,7 @@ pub use ondol_index::hash::{Aim, Target};
 pub use patch::{Bits, Patch};
 pub use point::{Numbers, PointIndex};
 pub use portal::Portal;
-pub use rebuild::{Convert, Origin};
+pub use rebuild::{Compute, Convert, Origin};
 pub use relations::Relations;
 pub use row::RowBatch;
 pub use sequence::{Bounds, Sequence, SequenceDef, SequenceOptions};

@@ -120,7 +120,7 @@ impl Connection {
         self.put_in_catalog(&table)
     }
 
-    fn put_in_catalog(&self, table: &Arc<Table>) {
+    pub(crate) fn put_in_catalog(&self, table: &Arc<Table>) {
         let relation = Relation::Table(table.clone());
         self.db.publish(|c| drop(c.relations.insert(table.def.full_name(), relation)))
     }

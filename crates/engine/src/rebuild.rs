@@ -3,10 +3,12 @@ use crate::catalog::TableDef;
 use crate::connection::Connection;
 use crate::database::find;
 use crate::dictionary as d;
+use crate::fill::{From, fill};
 use crate::name::Name;
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::sim::mutated;
+use ondol_kernel::Strings;
 use ondol_kernel::heap::Slots;
 use ondol_kernel::transaction::Newest;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
@@ -14,6 +16,9 @@ use std::sync::Arc;
 
 /// What a value of a column becomes.
 pub type Convert = Arc<dyn Fn(Value) -> SqlResult<Value>>;
+
+/// What a value becomes of values of its row.
+pub type Compute = Arc<dyn Fn(&[ValueRef<'_>]) -> SqlResult<Value>>;
 
 /// Where the values of a column come from when its table is changed.
 #[derive(Clone)]
@@ -24,6 +29,19 @@ pub enum Origin {
     Converted(usize, Convert),
     /// It is the same in all rows.
     Value(Value),
+    /// It is computed of values of these columns, and takes the place of one, perhaps.
+    Computed { of: Vec<usize>, by: Compute, was: Option<usize> },
+}
+
+impl Origin {
+    /// The column of the table as it was that lives on in this one.
+    pub(crate) fn was(&self) -> Option<usize> {
+        match self {
+            Origin::Column(n) | Origin::Converted(n, _) => Some(*n),
+            Origin::Computed { was, .. } => *was,
+            Origin::Value(_) => None,
+        }
+    }
 }
 
 impl Connection {
@@ -59,22 +77,29 @@ impl Connection {
         self.dropped.push(old.heaps);
         d::remove_table(&mut self.session, &db.dictionary, def.id)?;
         d::add_table(&mut self.session, &db.dictionary, &def, heaps)?;
-        let (layout, rows) = (Table::layout_of(&def), old.count_rows());
-        let indexes = def
-            .indexes
-            .iter()
-            .map(|i| TableIndex::new(&db.kernel, &def, &layout, i.clone(), rows))
-            .collect::<SqlResult<Vec<_>>>()?;
-        let new = Table::new(&db.kernel, def, heaps, indexes, Some(old));
-        self.copy_rows(old, &new, origins)?;
-        Ok(new)
+        let copy = Table::new(&db.kernel, def, heaps, vec![], None);
+        self.copy_rows(old, &copy, origins)?;
+        let indexes = self.fill_copy(old, &copy)?;
+        Ok(Table::new(&db.kernel, copy.def.clone(), heaps, indexes, Some(old)))
+    }
+
+    /// The indexes of a table's copy, which has none yet and is nobody else's.
+    pub(crate) fn fill_copy(&mut self, old: &Table, copy: &Arc<Table>) -> SqlResult<Vec<Arc<TableIndex>>> {
+        let (db, rows) = (self.db.clone(), old.count_rows());
+        let indexes = copy.def.indexes.iter();
+        let indexes = indexes.map(|i| TableIndex::new(&db.kernel, &copy.def, &copy.layout, i.clone(), rows));
+        let indexes = indexes.collect::<SqlResult<Vec<_>>>()?;
+        let (from, cancel) = (From::Own(self.session.view.txn), self.session.patience.cancel.clone());
+        let filled = fill(&db.kernel, vec![(copy.clone(), indexes.clone())], from, cancel, &|_| {})?;
+        self.outdated.append(filled.outdated);
+        Ok(indexes)
     }
 
     fn copy_rows(&mut self, old: &Arc<Table>, new: &Arc<Table>, origins: &[Origin]) -> SqlResult<()> {
         let mut slots = Slots::default();
         slots.start(&old.store.rows);
         let mut bytes = vec![0; old.layout.row_size];
-        let mut scratch: Vec<Vec<u8>> = new.def.columns.iter().map(|_| vec![]).collect();
+        let mut conversion = Conversion::new(old, new, origins);
         let mut turn = 0;
         loop {
             let next = {
@@ -89,33 +114,75 @@ impl Connection {
             if !self.session.read_newest(oid, &mut bytes) {
                 continue;
             }
-            let strings = Newest(&self.session);
-            let was = |i: usize, s: &mut Vec<u8>| {
-                s.clear();
-                row::column(&old.layout, &bytes, i, &strings, s).to_owned()
-            };
-            let values = scratch.iter_mut().zip(origins).map(|(s, origin)| match origin {
-                Origin::Column(i) if mutated("columns_shifted") => {
-                    Ok(was((i + 1) % old.def.columns.len(), s))
-                }
-                Origin::Column(i) => Ok(was(*i, s)),
-                Origin::Converted(i, convert) => convert(was(*i, s)),
-                Origin::Value(v) => Ok(v.clone()),
-            });
-            let values: Vec<Value> = values.collect::<SqlResult<_>>()?;
-            let null = values.iter().zip(&new.def.columns).find(|(v, c)| c.not_null && v.is_null());
-            if let Some((_, column)) = null {
-                return Err(SqlError::new(
-                    sqlstate::NOT_NULL_VIOLATION,
-                    format!(
-                        "column \"{}\" of relation \"{}\" contains null values",
-                        column.name, old.def.name
-                    ),
-                ));
-            }
-            let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
+            let values = conversion.values(&bytes, &Newest(&self.session))?;
             // As far as foreign keys go it is the row that it was.
-            self.insert_unnoted(new, &refs)?;
+            self.insert_unnoted(new, &values)?;
+        }
+    }
+}
+
+/// Makes the new rows' values of the old rows' bytes.
+pub(crate) struct Conversion<'a> {
+    old: &'a Table,
+    new: &'a Table,
+    origins: &'a [Origin],
+    /// Of each new column: the value, where it is not one of the old row's, and room for its bytes.
+    made: Vec<Option<Value>>,
+    scratch: Vec<Vec<u8>>,
+    /// Room for the values that one is computed of.
+    rooms: Vec<Vec<u8>>,
+}
+
+impl<'a> Conversion<'a> {
+    pub fn new(old: &'a Table, new: &'a Table, origins: &'a [Origin]) -> Conversion<'a> {
+        let count = new.def.columns.len();
+        let of = |o: &Origin| if let Origin::Computed { of, .. } = o { of.len() } else { 0 };
+        let rooms = vec![vec![]; origins.iter().map(of).max().unwrap_or(0)];
+        Conversion { old, new, origins, made: vec![None; count], scratch: vec![vec![]; count], rooms }
+    }
+
+    /// The values of the row whose bytes these are, NULL only where that may be.
+    pub fn values<'v>(&'v mut self, bytes: &'v [u8], strings: &dyn Strings) -> SqlResult<Vec<ValueRef<'v>>> {
+        let layout = &self.old.layout;
+        for ((made, scratch), origin) in self.made.iter_mut().zip(&mut self.scratch).zip(self.origins) {
+            scratch.clear();
+            *made = match origin {
+                Origin::Column(_) => None,
+                Origin::Converted(i, convert) => {
+                    let was = row::column(layout, bytes, *i, strings, scratch).to_owned();
+                    scratch.clear();
+                    Some(convert(was)?)
+                }
+                Origin::Value(v) => Some(v.clone()),
+                Origin::Computed { of, by, .. } => {
+                    let rooms = self.rooms.iter_mut();
+                    let given = of.iter().zip(rooms).map(|(i, room)| {
+                        room.clear();
+                        row::column(layout, bytes, *i, strings, room)
+                    });
+                    Some(by(&given.collect::<Vec<_>>())?)
+                }
+            };
+        }
+        let all = self.made.iter().zip(&mut self.scratch).zip(self.origins);
+        let values = all.map(|((made, scratch), origin)| match (made, origin) {
+            (Some(v), _) => v.as_ref(scratch),
+            (None, Origin::Column(i)) if mutated("columns_shifted") => {
+                row::column(layout, bytes, (i + 1) % self.old.def.columns.len(), strings, scratch)
+            }
+            (None, Origin::Column(i)) => row::column(layout, bytes, *i, strings, scratch),
+            (None, _) => ValueRef::Null,
+        });
+        let values: Vec<ValueRef<'v>> = values.collect();
+        match values.iter().zip(&self.new.def.columns).find(|(v, c)| c.not_null && v.is_null()) {
+            None => Ok(values),
+            Some((_, column)) => Err(SqlError::new(
+                sqlstate::NOT_NULL_VIOLATION,
+                format!(
+                    "column \"{}\" of relation \"{}\" contains null values",
+                    column.name, self.old.def.name
+                ),
+            )),
         }
     }
 }

@@ -27,17 +27,17 @@ use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_base::sync::{Mutex, RwLock, yield_point};
-use ondol_durability::HeapId;
 use ondol_durability::checkpoint::Segment;
 use ondol_durability::log::Log;
 use ondol_durability::page::{
     Format, LARGEST_SLOT, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, ROW_UNIT, SLOT_HEADER, SegmentId,
 };
 use ondol_durability::record::System;
+use ondol_durability::{CommitTs, HeapId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The numbers of volatile heaps have this bit (A5).
 pub const VOLATILE: HeapId = 1 << 31;
@@ -76,6 +76,8 @@ pub struct Heap {
     /// The segments that have pages without a format, each with the next of them.
     open: Mutex<Vec<(SegmentId, usize)>>,
     segments: RwLock<Vec<SegmentId>>,
+    /// See [`Heap::since`].
+    since: AtomicU64,
 }
 
 /// A session's claims: one page for each heap and slot size it inserts into.
@@ -92,7 +94,17 @@ impl Heap {
             lists: Mutex::default(),
             open: Mutex::default(),
             segments: RwLock::new(vec![]),
+            since: AtomicU64::new(0),
         })
+    }
+
+    /// Snapshots before this commit see only some of the rows, which were copied here from another heap, each
+    /// with the timestamp of its copying.
+    pub fn since(&self) -> CommitTs {
+        self.since.load(Ordering::Acquire)
+    }
+    pub fn set_since(&self, at: CommitTs) {
+        self.since.store(at, Ordering::Release)
     }
 
     /// Whether it is memory alone (A5).
@@ -126,6 +138,25 @@ impl Heap {
     pub fn segment_parts(&self) -> Vec<Part> {
         let whole = |&segment: &SegmentId| Part { segment, pages: 0..PAGES_PER_SEGMENT };
         self.segments.read().iter().map(whole).collect()
+    }
+    /// The pages that commits later than `since` have marked, heads of runs among them.
+    pub fn marked(&self, since: CommitTs) -> Vec<PageId> {
+        let segments = self.segments.read().clone();
+        let pages = segments.iter().flat_map(|s| (0..self.space.used(*s)).map(move |i| s.page(i)));
+        // The headers do not depend on each other, so their ways into the cache overlap. A tail has none.
+        let is_marked =
+            |p: &PageId| self.space.header(*p, header::LAST_COMMIT).load(Ordering::Relaxed) > since;
+        pages.filter(is_marked).filter(|p| !self.space.is_tail(*p)).collect()
+    }
+    /// How many slots a page has.
+    pub fn slots_on(&self, page: PageId) -> usize {
+        self.space.format(page).slots().1
+    }
+    /// A slot's page, and which of its slots it is.
+    pub fn place_of(&self, oid: Oid) -> (PageId, usize) {
+        let page = PageId::of(oid);
+        let (size, _) = self.space.format(page).slots();
+        (page, ((oid.bits() - page.offset()) as usize - PAGE_HEADER) / size.max(1))
     }
     /// The OID of these bits, if they name a slot of the heap, free or not.
     pub fn slot_at(&self, bits: u64) -> Option<Oid> {
@@ -504,6 +535,12 @@ impl Slots {
         self.segments.clear();
         self.segments.push(part.segment);
         self.begin(part.pages.clone())
+    }
+    /// Only of one page, which is no run's tail.
+    pub fn start_page(&mut self, page: PageId) {
+        self.segments.clear();
+        self.segments.push(page.segment());
+        self.begin(page.index()..page.index() + 1)
     }
     fn begin(&mut self, pages: Range<usize>) {
         self.page = pages.start;

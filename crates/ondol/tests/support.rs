@@ -289,7 +289,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ADD COLUMN z double precision DEFAULT random()",
             ),
             (
-                "ALTER TABLE ... DROP COLUMN [IF EXISTS] (the rows are copied)",
+                "ALTER TABLE ... DROP COLUMN [IF EXISTS] (the rows are copied, beside writers)",
                 "ALTER TABLE t DROP COLUMN b, DROP COLUMN IF EXISTS z",
             ),
             (
@@ -297,11 +297,11 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ALTER COLUMN b SET DEFAULT 'x', ALTER c DROP DEFAULT",
             ),
             (
-                "ALTER TABLE ... ALTER COLUMN ... SET, DROP NOT NULL (the rows are copied)",
+                "ALTER TABLE ... ALTER COLUMN ... SET, DROP NOT NULL (the rows are copied, beside writers)",
                 "ALTER TABLE t ALTER COLUMN b SET NOT NULL, ALTER c DROP NOT NULL",
             ),
             (
-                "ALTER TABLE ... ALTER COLUMN ... TYPE (the rows are copied, but for longer varchar, and text)",
+                "ALTER TABLE ... ALTER COLUMN ... TYPE (the rows are copied, beside writers, but for longer varchar, and text)",
                 "ALTER TABLE t ALTER COLUMN c TYPE bigint",
             ),
             (
@@ -752,9 +752,9 @@ INSERT ... ON CONFLICT goes by the newest rows, as in PostgreSQL: a row with the
 
 ## Changing tables
 
-CREATE INDEX on an expression, or with a predicate, adds a hidden column to the table for each that no other index of it has, so it does as ALTER TABLE ADD COLUMN of a generated column does: others wait, the rows are copied, and the transaction must be READ COMMITTED. So does CONCURRENTLY, which says so. Where other indexes are on the same expressions it lets others use the table. A row has room for the values of hidden columns as for those of others. REINDEX makes indexes anew from the rows, which nobody uses meanwhile, also with CONCURRENTLY; indexes are in step with rows always, so there is no other need for it than doubt.
+CREATE INDEX on an expression, or with a predicate, adds a hidden column to the table for each that no other index of it has. The rows are copied once, with the values and the index, as by ALTER TABLE below: beside those who use the table, but for a short end. Only where a registered query is called do others wait all the while, and the transaction must be READ COMMITTED; CONCURRENTLY says so. Where other indexes are on the same expressions no row is copied. A row has room for the values of hidden columns as for those of others. REINDEX makes indexes anew from the rows, which nobody uses meanwhile, also with CONCURRENTLY; indexes are in step with rows always, so there is no other need for it than doubt.
 
-ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes, in the transaction: that takes as long, and as much memory, as the table is large, and as with PostgreSQL's rewriting forms a snapshot older than the commit finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once. Where it is volatile, and for USING and a domain, an UPDATE computes the values row by row: then the rows are copied twice, and the transaction must be READ COMMITTED.
+ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes. Outside a transaction block others go on using the table meanwhile: the rows of a snapshot are copied, then what was committed since, again and again, and only what came last while nobody uses the table. An error of a row (a value that cannot be converted, a NULL, a duplicate key) is told as of one of these snapshots, although the row may be gone by then. In a transaction block, and for a temporary table, others wait while all rows are copied. A table takes its memory twice meanwhile, and some ten bytes a row. A transaction above READ COMMITTED whose snapshot is older than the copy is refused with 40001 when it comes to the table afterwards; in a transaction block, as with PostgreSQL's rewriting forms, such a snapshot finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once. A value that USING, a domain or a generated column computes of its row alone is computed as the row is copied. Where it depends on more (a volatile default, a stable function, a registered query), an UPDATE computes the values row by row: then the rows are copied twice, others wait, and the transaction must be READ COMMITTED.
 
 A check is kept as text over the columns' names, which follows RENAME COLUMN; the functions in it are those of that name when a statement is planned. INSERT, UPDATE and COPY FROM hold each new row to all checks, in the order of their names; an UPDATE leaves out a check that is immutable and none of whose columns it sets. To look at rows that are there (ADD without NOT VALID, VALIDATE, ALTER COLUMN TYPE) takes a transaction that is READ COMMITTED.
 

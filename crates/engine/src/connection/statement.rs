@@ -154,6 +154,12 @@ impl Connection {
             && e.isolation != Isolation::ReadCommitted
             && e.catalog != catalog_version
         {
+            // beside/B4
+            if tables.iter().any(|t| t.store.rows.since() > self.session.view.snapshot) {
+                self.withdraw_tables(announced);
+                self.fail();
+                return Err(error::kernel(ondol_kernel::Error::Conflict));
+            }
             self.session.view.twins = true
         }
         self.statement = if writes { Statement::Write } else { Statement::Read };

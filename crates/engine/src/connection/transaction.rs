@@ -18,6 +18,8 @@ pub(super) struct Explicit {
     pub(super) catalog: u64,
     pub(super) savepoints: Vec<Mark>,
     time_us: i64,
+    /// It is one statement's.
+    alone: bool,
 }
 
 impl Explicit {
@@ -69,8 +71,20 @@ impl Connection {
             catalog: 0,
             savepoints: vec![],
             time_us: now_us(),
+            alone: false,
         });
         Ok(())
+    }
+    /// The same at READ COMMITTED for one statement, which changes definitions in several steps and is a
+    /// transaction by itself for who uses the connection.
+    pub fn begin_alone(&mut self) -> SqlResult<()> {
+        self.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
+        self.explicit.iter_mut().for_each(|e| e.alone = true);
+        Ok(())
+    }
+    /// Whether the statement that runs is a transaction by itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.explicit.as_ref().is_none_or(|e| e.alone)
     }
     /// Changes the mode of the open transaction; what is given is what changes. The level, and reading to
     /// writing, can change before the transaction takes its snapshot, and outside of savepoints. Writing to
@@ -316,7 +330,8 @@ impl Connection {
                     }
                     None => Ok(()),
                 };
-                self.end_definitions(true);
+                // beside/B4: it may not be durable ever, and readers are never as new as it then.
+                self.end_definitions(wait.is_ok() || !self.copied);
                 self.end_advice(0);
                 if c.is_some() && wait.is_ok() {
                     self.covered_by_commit()

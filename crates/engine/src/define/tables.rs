@@ -1,7 +1,8 @@
 //! A table's definition, changed: names, defaults, what may be NULL, which indexes it has.
 //!
 //! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done;
-//! where they do not, they are copied to heaps of the new layout ([`crate::rebuild`]).
+//! where they do not, they are copied to heaps of the new layout, beside the table's users where that can be
+//! ([`crate::beside`], [`crate::rebuild`]).
 use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
 use super::{claims, d, few_columns, find, free_name, there_is_schema};
 use crate::catalog::{Returns, TableDef};
@@ -39,8 +40,9 @@ pub(crate) fn functions_of(c: &Catalog, table: &Name, def: &TableDef) -> Vec<Fun
 
 impl Connection {
     /// Makes the table what `def` says. Its indexes are some of those that it has, perhaps under other names;
-    /// those left out go. `origins` says where each column's values come from. As with PostgreSQL's rewriting
-    /// forms of ALTER TABLE, a snapshot older than the commit finds no rows where they are copied.
+    /// those left out go. Where rows are copied there may be new ones, without a number. `origins` says where
+    /// each column's values come from. As with PostgreSQL's rewriting forms of ALTER TABLE, a snapshot older
+    /// than the commit finds no rows where they are copied; or it is refused (beside/B4).
     pub fn redefine_table(
         &mut self,
         name: impl Into<Name>,
@@ -83,6 +85,9 @@ impl Connection {
                     f.id = me.db.next_object_in(def.schema)?
                 }
                 def.foreign.sort_by_key(|f| f.id);
+                for i in def.indexes.iter_mut().filter(|i| i.id == 0) {
+                    i.id = me.db.next_object_in(def.schema)?
+                }
                 few_columns(&def.columns)?;
                 let layout = Table::layout_of(&def);
                 // Views of other sessions name columns by their places, and have their types.
@@ -93,7 +98,6 @@ impl Connection {
                 if !old.def.columns.iter().enumerate().all(stays_so) {
                     me.refuse_rested(old.def.id, &format!("a column of table {}", name.name))?
                 }
-                me.mark_table(&old, "ALTER TABLE")?;
                 let stays = |(n, o): (usize, &Origin)| matches!(o, Origin::Column(c) if *c == n);
                 // An index's key depends on the types of its columns.
                 let same_keys = def.indexes.iter().flat_map(|i| &i.columns).all(|c| {
@@ -109,8 +113,13 @@ impl Connection {
                     && layout.row_size == old.layout.row_size
                     && layout.columns == old.layout.columns
                     && origins.iter().enumerate().all(stays);
+                let beside = !same_rows && me.may_copy_beside(&old);
+                if !beside {
+                    me.mark_table(&old, "ALTER TABLE")?
+                }
                 let new = match same_rows {
                     true => me.put_in_place(&old, def)?,
+                    false if beside => me.rebuild_beside(&old, def, origins)?,
                     false => me.rebuild(&old, def, origins)?,
                 };
                 let stays = |s: &u32| kept.contains(s) || new.def.sequences().any(|n| n == *s);
@@ -122,12 +131,7 @@ impl Connection {
                 let gone = |i: &&crate::catalog::IndexDef| !new.def.indexes.iter().any(|n| n.id == i.id);
                 me.drop_comments(c, old.def.indexes.iter().filter(gone).map(|i| i.id))?;
                 me.follow_columns(c, new.def.id, &|n| {
-                    let is_it = |o: &Origin| match o {
-                        Origin::Column(c) => *c == n as usize,
-                        Origin::Converted(c, _) => *c == n as usize,
-                        _ => false,
-                    };
-                    origins.iter().position(is_it).map(|n| n as u32)
+                    origins.iter().position(|o| o.was() == Some(n as usize)).map(|n| n as u32)
                 })?;
                 for f in functions_of(c, name, &new.def) {
                     let db = me.db.clone();

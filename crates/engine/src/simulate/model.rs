@@ -101,6 +101,12 @@ pub enum Effect {
         table: u8,
         heaps: u32,
     },
+    /// Its rows were copied from one heap to another.
+    Copy {
+        table: u8,
+        from: u32,
+        heaps: u32,
+    },
     Drop {
         table: u8,
     },
@@ -120,6 +126,7 @@ impl Effect {
             | Effect::Set { table, .. }
             | Effect::Create { table, .. }
             | Effect::Truncate { table, .. }
+            | Effect::Copy { table, .. }
             | Effect::Drop { table }
             | Effect::CreateIndex { table, .. }
             | Effect::DropIndex { table, .. } => table,
@@ -172,6 +179,17 @@ pub struct ModelTable {
     pub shapes: Vec<u8>,
 }
 
+/// Which heaps were copied from which.
+type Copies = BTreeMap<u32, u32>;
+
+/// The heaps that these were copied from in the end.
+fn first(mut heaps: u32, copies: &Copies) -> u32 {
+    while let Some(from) = copies.get(&heaps) {
+        heaps = *from
+    }
+    heaps
+}
+
 /// All tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
@@ -221,6 +239,15 @@ impl State {
                 table.rows.clear();
                 table.heaps = heaps
             }
+            Effect::Copy { from, heaps, .. } => {
+                if table.heaps != from {
+                    return Err(format!(
+                        "table {t} was copied from {from}, and its heaps are {}",
+                        table.heaps
+                    ));
+                }
+                table.heaps = heaps
+            }
             Effect::CreateIndex { shape, .. } => {
                 if table.shapes.contains(&shape) {
                     return Err(format!("index {shape} of table {t} is created and was there"));
@@ -261,8 +288,8 @@ impl State {
         Ok(())
     }
 
-    /// What a statement that asked so must see.
-    fn expected(&self, seen: &Seen) -> Result<Vec<ModelRow>, String> {
+    /// What a statement that asked so must see. `copies`: which heaps were copied from which.
+    fn expected(&self, seen: &Seen, copies: &Copies) -> Result<Vec<ModelRow>, String> {
         let mut own = State::default();
         let table = match self.tables.get(&seen.table) {
             Some(t) => t.clone(),
@@ -279,7 +306,8 @@ impl State {
                 Effect::Put { uid, new, .. } => {
                     let Some(t) = own.tables.get_mut(&seen.table) else { continue };
                     // A row of the table's present life, written while the snapshot is of a former one.
-                    if t.heaps != seen.heaps && seen.own_heaps().is_none_or(|h| h == seen.heaps) {
+                    let is_former = first(t.heaps, copies) != first(seen.heaps, copies);
+                    if is_former && seen.own_heaps().is_none_or(|h| h == seen.heaps) {
                         *t = ModelTable { heaps: seen.heaps, ..ModelTable::default() }
                     }
                     match new {
@@ -293,8 +321,8 @@ impl State {
         }
         let t = &own.tables[&seen.table];
         // Definitions are not part of a snapshot: who reads a table that was truncated or made anew since
-        // reads the new, of which the snapshot shows nothing.
-        if t.heaps != seen.heaps {
+        // reads the new, of which the snapshot shows nothing. A copy shows all, or is refused (beside/B4).
+        if t.heaps != seen.heaps && first(t.heaps, copies) != first(seen.heaps, copies) {
             return Ok(vec![]);
         }
         Ok(t.rows.values().filter(|r| seen.asked.has(r)).copied().collect())
@@ -311,10 +339,10 @@ impl Seen {
         })
     }
 
-    fn check(&self, state: &State, when: &str) -> Result<(), String> {
+    fn check(&self, state: &State, copies: &Copies, when: &str) -> Result<(), String> {
         let mut rows = self.rows.clone();
         rows.sort_by_key(|r| r.uid);
-        let expected = state.expected(self)?;
+        let expected = state.expected(self, copies)?;
         if rows == expected {
             return Ok(());
         }
@@ -371,13 +399,18 @@ impl Journal {
         due.sort_by_key(|d| d.0);
         let mut due = due.into_iter().peekable();
         let mut state = from.clone();
+        let copy = |e: &Effect| match *e {
+            Effect::Copy { from, heaps, .. } => Some((heaps, from)),
+            _ => None,
+        };
+        let copies: Copies = self.commits.iter().flat_map(|c| &c.effects).filter_map(copy).collect();
         let check = |state: &State, d: (u64, &Seen, bool)| {
             let (at, seen, commit) = d;
             let when = match commit {
                 true => format!("the state before its serializable commit {}", at + 1),
                 false => "its snapshot".to_string(),
             };
-            seen.check(state, &when)
+            seen.check(state, &copies, &when)
         };
         for c in &self.commits {
             while let Some(d) = due.next_if(|d| d.0 < c.ts) {

@@ -264,6 +264,32 @@ pub const MUTATIONS: &[Mutation] = &[
         Favour::Indexes
     ),
     engine!(
+        "beside_page_skipped",
+        "who copies a table does not look at a page that was marked since the pass before",
+        Favour::Indexes
+    ),
+    engine!(
+        "beside_last_pass_left_out",
+        "who copies a table leaves out what was committed until it was marked",
+        Favour::Indexes
+    ),
+    engine!("beside_marked_late", "who copies a table marks it when the last pass is over", Favour::Indexes),
+    engine!(
+        "beside_copied_once",
+        "a slot's row that was copied is not copied again, whatever the slot holds by then",
+        Favour::Indexes
+    ),
+    engine!(
+        "beside_deletions_left_out",
+        "rows deleted while a table was copied stay in the copy",
+        Favour::Indexes
+    ),
+    engine!(
+        "beside_shown_in_part",
+        "a snapshot that is older than a table's copy is shown what it sees of it",
+        Favour::Indexes
+    ),
+    engine!(
         "claims_not_waited_for",
         "functions and schemas that another has claimed are claimed all the same",
         Favour::Definers

@@ -332,8 +332,9 @@ impl Client {
         }
     }
 
-    /// Builds indexes and drops them, beside whoever uses their tables.
+    /// Builds indexes and drops them, and copies tables, beside whoever uses these.
     pub fn build(mut self, times: u64) -> Outcome<()> {
+        let mut copies = self.r.branch(0x636f_7079);
         for _ in 0..times {
             thread::sleep(Duration::from_micros(self.r.below(3000)));
             if self.shared.over() {
@@ -351,8 +352,45 @@ impl Client {
             }
             self.autocommitted(before, done)?;
             self.shared.promise_durable();
+            if copies.chance(0.5) {
+                let before = self.c.last_token().0;
+                let copied = self.copy(table).map_err(|e| format!("who copies tables: {e}"))?;
+                self.autocommitted(before, copied)?;
+                self.shared.promise_durable()
+            }
         }
         Ok(())
+    }
+
+    /// Makes a column that has no NULL one that may have, or the other way round: rows lie otherwise then.
+    fn copy(&mut self, table: u8) -> Outcome<bool> {
+        self.effects.clear();
+        let name = &crate::Name::from(&table_name(table));
+        let alter = |me: &mut Self| {
+            me.c.begin_alone()?;
+            let catalog = me.c.claim(|c| crate::claims::change_table(c, name))?;
+            let Some(t) = catalog.table(name) else { return Ok(()) };
+            let mut def = t.def.clone();
+            def.columns[5].not_null = !def.columns[5].not_null;
+            let origins: Vec<_> = (0..def.columns.len()).map(crate::Origin::Column).collect();
+            me.c.redefine_table(name, &def, &origins)?;
+            let heaps = me.c.catalog().table(name).map_or(0, |t| t.heaps);
+            me.effects.push(Effect::Copy { table, from: t.heaps, heaps });
+            me.c.commit().map(drop)
+        };
+        let before = self.c.last_token();
+        let done = alter(self);
+        self.c.rollback();
+        let Err(e) = done else {
+            self.shared.count("tables copied beside writers");
+            return Ok(true);
+        };
+        self.shared.count(kind(&e));
+        self.shared.permit(&e)?;
+        if self.c.last_token() == before {
+            self.effects.clear()
+        }
+        Ok(false)
     }
 
     /// Makes some of the tables that are not there, with indexes.

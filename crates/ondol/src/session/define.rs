@@ -4,19 +4,22 @@ use crate::session::Session;
 use crate::session::define_view::Object;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
+use crate::session::runtime::{context_as_of, program_of_value};
 use crate::session::sequences;
+use ondol_base::sync::Mutex;
 use ondol_engine::{
-    Catalog, CheckDef, Claim, ColumnDef, CommentKind, FunctionDef, Isolation, Name, Nature, OnCommit, Origin,
-    Returns, STALE, TableDef, claims, schema_id,
+    Catalog, CheckDef, Claim, ColumnDef, CommentKind, Compute, FunctionDef, Isolation, Name, Nature,
+    OnCommit, Origin, Returns, STALE, TableDef, claims, schema_id,
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
     AlterTable, AlteredColumn, Bound, Dropped, Expr, ExprKind, GoneKey, Insert, InsertColumn, Modify,
     NewIndex, NewSequence, Query, Statement, TableRef,
 };
-use ondol_sql::interpret::Nowhere;
+use ondol_sql::code::Program;
+use ondol_sql::interpret::{Env, Frame, NoHost, Nowhere, RowView, run_within};
 use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
 /// Longest name, in bytes; longer generated ones are cut.
@@ -344,6 +347,12 @@ impl Session {
             None if index.constraint => choose_name(c, table, &names, "key"),
             None => choose_name(c, table, &names, "idx"),
         };
+        let name = self.claim_index_name(table, choose)?;
+        self.connection.build_index(table, &index.definition(&name), &|_, _| {})
+    }
+
+    /// The name of a new index of the table, which is claimed.
+    fn claim_index_name(&mut self, table: &Name, choose: impl Fn(&Catalog) -> String) -> SqlResult<String> {
         // Another's index may have got the name while it was waited for: then the next is chosen.
         let place = |name: String| Name::new(table.schema, name);
         self.connection.claim(|c| vec![claims::name(place(choose(c)))])?;
@@ -353,7 +362,7 @@ impl Session {
             let message = format!("relation \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
         }
-        self.connection.build_index(table, &index.definition(&name), &|_, _| {})
+        Ok(name)
     }
 
     pub(crate) fn create_index(
@@ -370,9 +379,19 @@ impl Session {
             self.notice(sqlstate::DUPLICATE_TABLE, message);
             return Ok(());
         }
-        if let Some(alter) = alter {
-            self.alter_columns(alter)?
+        let Some(alter) = alter else { return self.add_index(table, index) };
+        if let (Some(def), Some(name)) = (&alter.def, &index.name)
+            && let Some(origins) = self.calculated(alter, def)?
+        {
+            // The rows get what the index is about as they are copied, and the copy has the index.
+            let name = self.claim_index_name(table, |_| name.clone())?;
+            let mut def = def.clone();
+            def.indexes.push(index.definition(&name));
+            let values = self.new_values(alter)?;
+            let origins = self.origins(alter, &def, values, Some(origins))?;
+            return self.connection.redefine_table(table, &def, &origins);
         }
+        self.alter_columns(alter)?;
         self.add_index(table, index)
     }
 
@@ -408,8 +427,11 @@ impl Session {
             }
             // Before anything is changed: what they are computed by may have to be bound anew.
             let values = self.new_values(a)?;
-            self.compute_columns(a, def)?;
-            let origins = self.origins(a, def, values)?;
+            let calculated = self.calculated(a, def)?;
+            if calculated.is_none() {
+                self.compute_columns(a, def)?
+            }
+            let origins = self.origins(a, def, values, calculated)?;
             let catalog = self.connection.catalog();
             self.drop_views_of_columns(&catalog, a)?;
             let mut before = bind::broken_definitions(&self.connection.catalog());
@@ -449,6 +471,52 @@ impl Session {
             self.drop_all_on(&[Object::Column { table: table.def.id, place: *place }], *cascade)?
         }
         Ok(())
+    }
+
+    /// Where the columns come from that have values of their own in each row; `None` where these depend on
+    /// more than the row.
+    fn calculated(&mut self, a: &AlterTable, def: &TableDef) -> SqlResult<Option<Vec<Origin>>> {
+        let catalog = self.connection.catalog();
+        let was = catalog.table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
+        let kept = |n: usize| a.columns.iter().any(|c| matches!(c, AlteredColumn::Kept(k) if *k == n));
+        let mut all = Vec::new();
+        for (column, now) in a.columns.iter().zip(&def.columns) {
+            let AlteredColumn::Computed(text) = column else { continue };
+            let Some((value, of)) = bind::value_of_row(&catalog, &was.def, now, text) else {
+                return Ok(None);
+            };
+            let types = of.iter().map(|c| was.def.columns[usize::from(*c)].ty.id).collect();
+            let program = program_of_value(value, types, &catalog)?;
+            let was = was.def.column(&now.name).filter(|n| !kept(*n));
+            let of = of.into_iter().map(usize::from).collect();
+            all.push(Origin::Computed { of, by: self.calculation(program), was })
+        }
+        Ok(Some(all))
+    }
+
+    /// What a program makes of values, outside of any statement: it asks nobody else.
+    fn calculation(&self, program: Arc<Program>) -> Compute {
+        let (database, now_us) = (self.database.name.clone(), self.connection.transaction_time_us());
+        let (cancel, styles) = (self.cancel.clone(), self.quick.styles);
+        let memory_limit = self.database.work_limit;
+        let with = Mutex::new((Frame::new(), self.database.engine.connect()));
+        Arc::new(move |values: &[ValueRef<'_>]| {
+            let (frame, connection) = &mut *with.lock();
+            let context = context_as_of(&database, now_us, now_us, styles);
+            let (host, cancel) = (&NoHost, Some(&*cancel));
+            let env = Env { context: &context, host, cancel, memory_limit, workers: 0 };
+            let mut value = Value::Null;
+            let mut take = |row: &RowView<'_>| {
+                value = row.values().next().map_or(Value::Null, |v| v.to_owned());
+                Ok(true)
+            };
+            run_within(frame, &program, connection, values, &mut take, &env).map_err(|mut e| {
+                // Its place is in this text, not in the statement's.
+                e.0.position = None;
+                e
+            })?;
+            Ok(value)
+        })
     }
 
     /// Puts columns behind the table's own for those of `def` whose values are computed row by row, and has
@@ -517,13 +585,20 @@ impl Session {
     }
 
     /// Where the columns of a table that is to be `def` come from.
-    fn origins(&mut self, a: &AlterTable, def: &TableDef, values: Vec<Value>) -> SqlResult<Vec<Origin>> {
+    fn origins(
+        &mut self,
+        a: &AlterTable,
+        def: &TableDef,
+        values: Vec<Value>,
+        calculated: Option<Vec<Origin>>,
+    ) -> SqlResult<Vec<Origin>> {
         let mut values = values.into_iter();
         let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
         let mut origins = Vec::with_capacity(a.columns.len());
         let count = |c: &&AlteredColumn| matches!(c, AlteredColumn::Computed(_));
         // See `compute_columns`.
-        let all = a.columns.iter().filter(count).count();
+        let all = if calculated.is_some() { 0 } else { a.columns.iter().filter(count).count() };
+        let mut calculated = calculated.into_iter().flatten();
         let mut computed = was.def.shown().len() - all;
         // Those that are hidden stand behind these now.
         let first = computed;
@@ -531,10 +606,10 @@ impl Session {
         for (column, now) in a.columns.iter().zip(&def.columns) {
             origins.push(match column {
                 AlteredColumn::Kept(n) => Origin::Column(place(n)),
-                AlteredColumn::Computed(_) => {
+                AlteredColumn::Computed(_) => calculated.next().unwrap_or_else(|| {
                     computed += 1;
                     Origin::Column(computed - 1)
-                }
+                }),
                 AlteredColumn::Cast(n) => {
                     let n = &place(n);
                     let (from, to) = (was.def.columns[*n].ty.id, now.ty);

@@ -6,7 +6,7 @@ use crate::session::plan::{Plan, Ready};
 use crate::session::planned::column;
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
-use ondol_engine::{Access, ColumnDef, FunctionDef, Isolation, Name, Nature, STALE, Table};
+use ondol_engine::{Access, ColumnDef, FunctionDef, Name, Nature, STALE, Table};
 use ondol_sql::bind;
 use ondol_sql::bound::{AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
@@ -369,7 +369,7 @@ impl Session {
             let tag = f(self)?;
             return out.done(&tag, None);
         }
-        self.connection.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
+        self.connection.begin_alone()?;
         match f(self) {
             Ok(tag) => {
                 let token = self.connection.commit()?;

@@ -137,7 +137,11 @@ impl Host for SessionHost {
 }
 
 /// A program that gives an expression over parameters of these types.
-fn program_of_value(expr: Expr, params: Vec<TypeId>, catalog: &Catalog) -> SqlResult<Arc<Program>> {
+pub(crate) fn program_of_value(
+    expr: Expr,
+    params: Vec<TypeId>,
+    catalog: &Catalog,
+) -> SqlResult<Arc<Program>> {
     let targets = vec![Target { expr, name: "?column?".into(), hidden: false }];
     let bound = Bound::of(Statement::Query(Query { targets, ..Query::default() }), params, catalog.version);
     compile_at(&bound, catalog, 0, Limits::NONE, Ways::ALL, None).map(Arc::new)

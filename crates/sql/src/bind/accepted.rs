@@ -32,7 +32,7 @@ accepted! {
         "STATISTICS has no effect: plans do not depend on gathered statistics";
     TABLESPACE "TABLESPACE pg_default" "TABLESPACE pg_default has no effect: all tables are in memory";
     COPY_FREEZE "COPY ... FREEZE" "FREEZE has no effect: rows are never rewritten to be frozen";
-    INDEX_CONCURRENTLY "CREATE INDEX CONCURRENTLY ... (expression)"
+    INDEX_CONCURRENTLY "CREATE INDEX CONCURRENTLY ... (call of a registered query)"
         "CONCURRENTLY has no effect: others wait while rows get what the index is on";
     REINDEX_CONCURRENTLY "REINDEX CONCURRENTLY"
         "CONCURRENTLY has no effect: others wait while indexes are made anew";

@@ -341,6 +341,23 @@ pub fn bind_generation(catalog: &Catalog, def: &TableDef, column: &ColumnDef, te
     binder.in_declared(e, super::domain::declared(column).id)
 }
 
+/// The value that a text over a row of the table gives a column, as an expression over parameters: the row's
+/// columns that are given as well, in order. `None` where it depends on more than the row, or asks a query.
+pub fn value_of_row(
+    catalog: &Catalog,
+    def: &TableDef,
+    column: &ColumnDef,
+    text: &str,
+) -> Option<(Expr, Vec<u16>)> {
+    let mut value = bind_generation(catalog, def, column, text).ok()?;
+    if !is_constant_of(&value) || super::index::has_query(&value) {
+        return None;
+    }
+    let mut columns = Vec::new();
+    over_params(&mut value, &mut columns);
+    Some((value, columns))
+}
+
 /// The columns that a generated column is computed of.
 pub fn generated_of(catalog: &Catalog, def: &TableDef, column: &ColumnDef) -> SqlResult<Vec<u16>> {
     match column.computed() {

@@ -247,7 +247,15 @@ impl<'a> Binder<'a> {
                 ..AlterTable::new(full.clone(), "CREATE INDEX")
             })
         });
-        if s.concurrent && alter.is_some() {
+        let exclusive = alter.as_ref().is_some_and(|a| {
+            let columns = a.columns.iter().zip(a.def.iter().flat_map(|d| &d.columns));
+            let mut computed = columns.filter_map(|(c, now)| match c {
+                AlteredColumn::Computed(text) => Some((now, text)),
+                _ => None,
+            });
+            computed.any(|(now, text)| check::value_of_row(self.catalog, &table.def, now, text).is_none())
+        });
+        if s.concurrent && exclusive {
             self.notice(accepted::INDEX_CONCURRENTLY)
         }
         Ok(Statement::CreateIndex {
@@ -556,7 +564,7 @@ impl<'a> Binder<'a> {
 }
 
 /// Whether a query stands in an expression, as a call of a registered query is one.
-fn has_query(e: &Expr) -> bool {
+pub(super) fn has_query(e: &Expr) -> bool {
     let mut found = false;
     crate::bound::walk_expr(e, 0, &mut |e, _| {
         found |= crate::bound::inner_query(e).is_some();

@@ -84,7 +84,7 @@ use crate::parse::{
 };
 use names::Found;
 use ondol_engine::name::USUAL_PATH;
-use ondol_engine::{Catalog, ColumnDef, FunctionDef, Path, Table};
+use ondol_engine::{Catalog, ColumnDef, FunctionDef, Path, Table, TableDef};
 use ondol_types::limits::Limits;
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
@@ -135,6 +135,17 @@ pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr,
 #[allow(clippy::type_complexity)]
 pub fn computed_values(catalog: &Catalog, table: &Table) -> SqlResult<(Vec<(u16, Expr)>, Vec<u16>)> {
     check::computed_values(catalog, table)
+}
+
+/// The value that a text over a row of the table gives a column, likewise; `None` where it depends on more
+/// than the row, or asks a query.
+pub fn value_of_row(
+    catalog: &Catalog,
+    def: &TableDef,
+    column: &ColumnDef,
+    text: &str,
+) -> Option<(Expr, Vec<u16>)> {
+    check::value_of_row(catalog, def, column, text)
 }
 
 /// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults,
