@@ -275,7 +275,7 @@ pub enum Stage {
 
 /// Foreign keys that a transaction adds beside the table's users (define/foreign/R5).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Coming {
+pub struct Coming {
     pub by: SessionId,
     pub keys: Vec<u32>,
 }
@@ -296,7 +296,7 @@ pub struct Table {
     /// The foreign keys that name its rows.
     pub references: Arc<[Reference]>,
     /// Of its foreign keys, those that are not there yet.
-    pub(crate) coming: Option<Coming>,
+    pub coming: Option<Coming>,
 }
 
 impl Table {

@@ -28,5 +28,6 @@ pub fn test_table(def: TableDef) -> Arc<Table> {
         building: None,
         generation: 0,
         references: Arc::new([]),
+        coming: None,
     })
 }
