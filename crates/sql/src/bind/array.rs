@@ -9,7 +9,7 @@ use super::scope::{Clause, column};
 use super::tree::{at, at_expr, kind, need, place, unexpected};
 use super::{Binder, constant, name_of};
 use crate::bound::{Expr, ExprKind, From, Query, Rel, RelEntry, Target};
-use crate::parse::tree::{self, AArrayExpr, FuncCall, Node, SelectStmt, node::Node as Kind};
+use crate::parse::tree::{self, AArrayExpr, FuncCall, Node, SelectStmt, SubLinkType, node::Node as Kind};
 use ondol_types::array::{self, MAX_SUBSCRIPTS};
 use ondol_types::cast::CastContext;
 use ondol_types::func::{self, FuncId, id};
@@ -192,6 +192,18 @@ impl<'a> Binder<'a> {
     pub(super) fn array_operator(&mut self, e: &'a tree::AExpr, name: &str, all: bool) -> SqlResult<Expr> {
         let node = need(&e.rexpr)?;
         let left = self.operand(need(&e.lexpr)?)?;
+        let is_in = name == if all { "<>" } else { "=" } && !self.is_verbatim();
+        // Of the rows of a query, too.
+        if is_in
+            && let Kind::SubLink(s) = kind(node)?
+            && s.sub_link_type() == SubLinkType::ArraySublink
+            && let Kind::SelectStmt(select) = kind(need(&s.subselect)?)?
+        {
+            let query = self.settled_select(select)?;
+            if matches!(&query.columns()[..], [(_, ty)] if !ty.id.is_array()) {
+                return self.compared(vec![left], query, (name, name, all), e.location);
+            }
+        }
         let array = coerce::as_array(self.operand(node)?);
         let item = match (array.ty.id, array.ty.id.element()) {
             (TypeId::UNKNOWN, _) => TypeId::UNKNOWN,
@@ -214,7 +226,6 @@ impl<'a> Binder<'a> {
         let left = self.operand_of(left, wanted_left)?;
         let wanted = array_of(Type::new(wanted_item)).map_err(|x| at(x, e.location))?;
         // Of items that are known one by one it is IN, which finds them in an index.
-        let is_in = name == if all { "<>" } else { "=" } && !self.is_verbatim();
         let list = if is_in { self.items(&array, wanted)? } else { None };
         if let Some(list) = list {
             let eq = equality_of(name, op.func)?;

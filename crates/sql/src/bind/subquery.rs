@@ -72,6 +72,18 @@ impl<'a> Binder<'a> {
             left.push(self.expr(l)?);
         }
         let query = self.settled_select(self.subselect(s)?)?;
+        let e = self.compared(left, query, (asked, name, all), s.location)?;
+        Ok(if negated { negate(e, s.location) } else { e })
+    }
+
+    /// `left op ANY/ALL (query)` of what is bound; `asked` is how the operator is called.
+    pub(super) fn compared(
+        &mut self,
+        left: Vec<Expr>,
+        query: Query,
+        (asked, name, all): (&str, &str, bool),
+        location: i32,
+    ) -> SqlResult<Expr> {
         let width = query.visible().count();
         if width != left.len() {
             let message = if width < left.len() {
@@ -79,7 +91,7 @@ impl<'a> Binder<'a> {
             } else {
                 "subquery has too many columns"
             };
-            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), s.location));
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
         }
         let mut ops: Vec<FuncId> = Vec::with_capacity(width);
         let mut right_types: Vec<TypeId> = Vec::with_capacity(width);
@@ -87,15 +99,15 @@ impl<'a> Binder<'a> {
         let types: Vec<TypeId> = query.visible().map(|t| t.expr.ty.id).collect();
         for (l, right) in left.into_iter().zip(types) {
             if asked != name {
-                resolve::resolve_operator(asked, Some(l.ty.id), right).map_err(|e| at(e, s.location))?;
+                resolve::resolve_operator(asked, Some(l.ty.id), right).map_err(|e| at(e, location))?;
             }
-            let op = resolve::resolve_operator(name, Some(l.ty.id), right).map_err(|e| at(e, s.location))?;
+            let op = resolve::resolve_operator(name, Some(l.ty.id), right).map_err(|e| at(e, location))?;
             if op.def().ret != TypeId::BOOL {
                 let message = format!(
                     "operator {name} must return type boolean, not type {}",
                     super::name_of(op.ret())
                 );
-                return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), s.location));
+                return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), location));
             }
             let [want_left, want_right] = Self::operand_types(op, l.ty.id, right)?;
             cast_left.push(self.operand_of(l, want_left)?);
@@ -104,9 +116,8 @@ impl<'a> Binder<'a> {
         }
         let query = coerce::convert_targets(self, query, &mut |b, i, e| b.operand_of(e, right_types[i]))?;
         let kind = ExprKind::Quantified { left: cast_left, query: Box::new(query), ops, all };
-        let e = truth(kind, s.location);
-        let e = self.noted(e, || super::written::Note::Quantified(name.to_string()));
-        Ok(if negated { negate(e, s.location) } else { e })
+        let e = truth(kind, location);
+        Ok(self.noted(e, || super::written::Note::Quantified(name.to_string())))
     }
 
     /// A subquery in FROM or WITH: its columns have types.

@@ -232,7 +232,7 @@ impl<'a> Show<'_, 'a> {
         let mut filter = "Filter";
         let mut inputs: Vec<(&Node<'a>, Place)> = Vec::new();
         match &n.operator {
-            Operator::Nothing => {
+            Operator::Nothing | Operator::Empty { .. } => {
                 out.kind = "Result".to_string();
                 filter = "One-Time Filter";
             }

@@ -10,12 +10,12 @@
 //!   first, and as many as make the rest follow.
 use super::access::{self, Choice, Place, hash_keys, is_key, likely_rows, table_rows};
 use super::equality::{Classes, Equality, equality};
-use super::logical::{Expr, ExprKind, Hidden, JoinKind, Logical, Source};
+use super::logical::{Expr, ExprKind, Hidden, JoinKind, Logical, Source, known};
 use super::operators::{Planned, Planner, Want};
 use super::physical::{Access, KeyValue, Method, Node, Operator};
 use super::refs::*;
 use super::ways::Ways;
-use ondol_types::SqlResult;
+use ondol_types::{SqlResult, Value};
 use std::collections::HashSet;
 
 /// An order of one rel's columns: (column, desc, nulls first).
@@ -232,6 +232,11 @@ fn plan_pool<'a>(
         pool.add(cx, t);
     }
     let Pool { mut inputs, mut attach, full, conjuncts } = pool;
+    if let Some(never) = conjuncts.iter().find(|e| is_never(e)) {
+        let rels = trees.iter().flat_map(|t| t.gives()).collect();
+        let node = Node { filter: vec![never], ..Node::new(Operator::Empty { rels }, 0.0) };
+        return Planned { node, ordered: true };
+    }
     let mut open = Conditions::new(cx, conjuncts);
     let mut bound = outside;
     let mut done: Option<Planned<'a>> = None;
@@ -323,6 +328,11 @@ fn plan_pool<'a>(
         None => false,
     };
     done
+}
+
+/// Whether no row fulfils a condition, as it says itself.
+fn is_never(e: &Expr) -> bool {
+    matches!(known(e), Some(Value::Bool(false) | Value::Null))
 }
 
 fn first_rel(n: &Node<'_>) -> Option<u16> {
@@ -600,7 +610,7 @@ fn cheap(cx: &Joins<'_>, n: &Node<'_>, times: f64) -> bool {
             times * (2.0 + n.rows * 1.5) <= table * 2.0 + times * 1.5
         }
         Operator::Join { outer, .. } => cheap(cx, outer, times),
-        Operator::Nothing => true,
+        Operator::Nothing | Operator::Empty { .. } => true,
         _ => false,
     }
 }

@@ -57,6 +57,10 @@ pub enum Method<'a> {
 pub enum Operator<'a> {
     /// One row without columns.
     Nothing,
+    /// No row of these relations: one of the filter's conditions says so, and nothing is read.
+    Empty {
+        rels: Vec<u16>,
+    },
     Scan {
         rel: u16,
         source: &'a Source,
@@ -203,7 +207,7 @@ impl<'a> Node<'a> {
     /// The nodes right below, the sides of a set operation among them.
     pub fn inputs<'s>(&'s self) -> Vec<&'s Node<'a>> {
         match &self.operator {
-            Operator::Nothing | Operator::Scan { .. } => Vec::new(),
+            Operator::Nothing | Operator::Empty { .. } | Operator::Scan { .. } => Vec::new(),
             Operator::Join { outer, inner, .. } => vec![outer, inner],
             Operator::SetOperation { left, right, .. } => vec![&left.node, &right.node],
             Operator::Project { input, .. }
@@ -219,7 +223,7 @@ impl<'a> Node<'a> {
 
     pub fn inputs_mut(&mut self) -> Vec<&mut Node<'a>> {
         match &mut self.operator {
-            Operator::Nothing | Operator::Scan { .. } => Vec::new(),
+            Operator::Nothing | Operator::Empty { .. } | Operator::Scan { .. } => Vec::new(),
             Operator::Join { outer, inner, .. } => vec![outer, inner],
             Operator::SetOperation { left, right, .. } => vec![&mut left.node, &mut right.node],
             Operator::Project { input, .. }
@@ -256,6 +260,7 @@ impl<'a> Node<'a> {
             return vec![rel];
         }
         match &self.operator {
+            Operator::Empty { rels } => rels.clone(),
             Operator::Join { kind, outer, .. } if kind.gives_left_only() => outer.rels(),
             _ => self.inputs().into_iter().flat_map(Node::rels).collect(),
         }
@@ -265,7 +270,7 @@ impl<'a> Node<'a> {
     pub fn own_exprs(&self, f: &mut dyn FnMut(&'a Expr)) {
         self.filter.iter().for_each(|e| f(e));
         match &self.operator {
-            Operator::Nothing | Operator::With { .. } => {}
+            Operator::Nothing | Operator::Empty { .. } | Operator::With { .. } => {}
             Operator::Scan { source, access, recheck, .. } => {
                 match source {
                     Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
@@ -335,6 +340,9 @@ impl<'a> Node<'a> {
         let mut used = BTreeSet::new();
         self.each(&mut |n| {
             own.extend(n.own_relation());
+            if let Operator::Empty { rels } = &n.operator {
+                own.extend(rels.iter().copied())
+            }
             n.own_exprs(&mut |e| {
                 each_column(e, &mut |rel, _, _| {
                     used.insert(rel);

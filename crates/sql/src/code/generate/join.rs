@@ -190,7 +190,7 @@ impl<'a> Gen<'a> {
             self.op(Op::If { a: Reg(flag), to: end });
         }
         match source {
-            Source::Table { cursor } | Source::Changed { cursor, .. } => {
+            Source::Table { cursor } | Source::Changed { cursor, .. } if cursor != u16::MAX => {
                 self.op(Op::GetRow { dst: Out(dst), cursor: Cur(cursor) })
             }
             Source::Stored { store, row_id: Some(at), .. } => self.stored_column(store, at, dst),

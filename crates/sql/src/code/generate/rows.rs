@@ -36,6 +36,21 @@ impl<'a> Gen<'a> {
                 self.here(end);
                 Ok(())
             }
+            Operator::Empty { rels } => {
+                self.tally_start(node.number);
+                let end = self.label();
+                self.jump(end);
+                // The consumer's code is there all the same (sql/code/generate/G1), and is never come to.
+                for rel in rels {
+                    let columns: Vec<u16> = self.place(*rel)?.used.iter().copied().collect();
+                    let first = self.registers(columns.len());
+                    let columns = columns.into_iter().zip(first..).collect();
+                    self.put(*rel, Source::Changed { cursor: u16::MAX, columns })?;
+                }
+                consume(self, end)?;
+                self.here(end);
+                Ok(())
+            }
             Operator::Scan { .. } => self.scan(node, consume),
             Operator::Join { .. } => self.join(node, consume),
             Operator::Project { rel, input, columns } => {

@@ -5,13 +5,15 @@
 //! as it is. Its conditions on these columns are taken out of it; where that cannot be (they stand below
 //! groups, a limit or a nullable side), it stays. NOT IN is another thing, because of NULLs: it stays a look
 //! into a hash table, or a subquery.
-use super::{MOST_INPUTS, asked, inputs};
+use super::{MOST_INPUTS, asked, inputs, is_plain};
 use crate::bound::inner_query;
 use crate::plan::classify::{Cond, comparison};
-use crate::plan::logical::{Block, Expr, ExprKind, JoinKind, Logical, Statement, replace_columns, uses_any};
+use crate::plan::logical::{
+    Block, Expr, ExprKind, JoinKind, Logical, Statement, has_query, replace_columns, uses_any,
+};
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 pub fn join(statement: &mut Statement) {
     let asked = asked(statement);
@@ -40,14 +42,22 @@ impl Join<'_> {
         let mut room = MOST_INPUTS.saturating_sub(inputs(input));
         let own = input.gives();
         let mut joined = Vec::new();
-        conditions.retain(|e| match self.as_join(e, &own, room) {
-            Some(j) => {
-                room -= inputs(&j.1);
-                joined.push(j);
-                false
+        let mut open = VecDeque::from(std::mem::take(conditions));
+        while let Some(e) = open.pop_front() {
+            let Some((kind, right, mut on)) = self.as_join(&e, &own, room) else {
+                conditions.push(e);
+                continue;
+            };
+            room -= inputs(&right);
+            if kind == JoinKind::Semi {
+                // What an EXISTS asks of the rows around it alone decides about them by itself. A subquery in
+                // it may become a join as well.
+                let rels = right.gives();
+                let is_ours = |e: &mut Expr| !uses_any(e, &rels) && (is_plain(e) || has_query(e));
+                open.extend(on.extract_if(.., is_ours));
             }
-            None => true,
-        });
+            joined.push((kind, right, on));
+        }
         if joined.is_empty() {
             return;
         }
