@@ -23,6 +23,7 @@ use crate::portal::Portals;
 use crate::sequence::{Counters, Sequences};
 use crate::table::Table;
 use ondol_base::cancel::Cancel;
+use ondol_base::oid::Oid;
 use ondol_base::park::Parker;
 use ondol_kernel::transaction::Session;
 use ondol_kernel::wait::SessionId;
@@ -78,6 +79,8 @@ pub struct Connection {
     statement: Statement,
     /// Of the explicit transaction.
     pub(crate) portals: Portals,
+    /// While rows are locked for one: the present command (portal/P5).
+    pub(crate) locking: Option<u32>,
     synchronous: bool,
     /// From `defer` to `settle` or `hold`: the newest commit that is to be durable at the end.
     owed: Option<u64>,
@@ -121,6 +124,8 @@ pub struct Connection {
     pub(crate) copied: bool,
     /// What foreign keys have to say of what was changed.
     keys: foreign::Keys,
+    /// The row that was inserted last.
+    inserted: Oid,
     changes: Vec<u8>,
     row: Vec<u8>,
     gone: Vec<(u64, usize)>,
@@ -138,6 +143,7 @@ impl Connection {
             explicit: None,
             statement: Statement::None,
             portals: Portals::default(),
+            locking: None,
             synchronous: true,
             owed: None,
             held: 0,

@@ -12,6 +12,9 @@
 //! - **P3** Its reading is its transaction's: a serializable one remembers it, as what its statements read.
 //! - **P4** Its own session does not change the definition of a table that it reads (55006). Waiting for its
 //!   line, the session would wait for itself.
+//! - **P5** Rows that it locks are locked by the command that fetches them, in their newest version: one that
+//!   its own transaction has changed since it was opened is as good as gone, as in PostgreSQL. What else it
+//!   gives is what its view shows.
 use crate::connection::{Connection, Isolation};
 use crate::table::Table;
 use ondol_base::sync::Mutex;
@@ -147,11 +150,12 @@ impl Connection {
         Ok(Portal(open))
     }
 
-    /// Runs `f`, which reads by a portal's view and changes nothing. After an error the transaction has
-    /// failed, as after that of a statement.
+    /// Runs `f`, which reads by a portal's view and changes nothing, but may lock rows if `locks` says so.
+    /// After an error the transaction has failed, as after that of a statement.
     pub fn read_portal<R>(
         &mut self,
         portal: &Portal,
+        locks: bool,
         f: impl FnOnce(&mut Connection) -> SqlResult<R>,
     ) -> SqlResult<R> {
         let view = {
@@ -161,9 +165,11 @@ impl Connection {
                 _ => return Err(closed()),
             }
         };
-        self.start_reading()?;
+        self.start_reading(locks)?;
         let present = self.session.look_by(view);
+        self.locking = locks.then_some(present.command);
         let done = f(self);
+        self.locking = None;
         self.session.look_by(present);
         match done {
             Ok(r) => {

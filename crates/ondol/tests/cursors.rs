@@ -404,10 +404,6 @@ fn statements_that_write_are_run_whole_at_the_first_fetch() {
     assert_eq!(told.0, ["UPDATE 2"]);
     t.commit().unwrap();
     let mut t = s.transaction().unwrap();
-    let mut lock = t.open("SELECT a FROM t WHERE n = 7 FOR UPDATE", &[]).unwrap();
-    other.execute("UPDATE t SET n = 7 WHERE a = 5").unwrap();
-    assert_eq!(t.fetch(&mut lock, 1, &mut Rows::new()).unwrap(), 1);
-    assert_eq!(code(other.execute("UPDATE t SET n = 8 WHERE a = 5")), "55P03", "all are locked");
     // One that is closed before it ran does nothing, nor does one whose plan is stale by then.
     let mut gone = t.open("DELETE FROM t", &[]).unwrap();
     t.execute("CREATE TABLE u (a integer); SAVEPOINT s").unwrap();
@@ -494,4 +490,192 @@ fn a_declared_cursor_takes_parameters() {
     assert_eq!(found, [10, 20, 30]);
     let few = s.query("DECLARE d CURSOR FOR SELECT $1::int", &[]).unwrap_err();
     assert_eq!(few.sqlstate(), "42P02");
+}
+
+/// Each row is locked when it is fetched, in its newest version, if that still fulfils the conditions.
+#[test]
+fn rows_are_locked_as_they_are_fetched() {
+    for named in [false, true] {
+        let (_folder, db, mut s) = table(6);
+        let mut other = db.session();
+        other.execute("SET lock_timeout = '1ms'").unwrap();
+        let query = "SELECT a, b FROM t WHERE n < 100 ORDER BY a FOR UPDATE";
+        s.begin(Isolation::ReadCommitted).unwrap();
+        let mut cursor = match named {
+            true => {
+                s.execute(&format!("DECLARE c CURSOR FOR {query}")).unwrap();
+                None
+            }
+            false => Some(s.open(query, &[]).unwrap()),
+        };
+        let mut fetch = |s: &mut Session, n: usize| -> ondol::Result<Vec<String>> {
+            let mut rows = Rows::new();
+            match &mut cursor {
+                Some(cursor) => s.fetch(cursor, n, &mut rows).map(|_| texts(&rows)),
+                None => s.query(&format!("FETCH {n} c"), &[]).map(|o| texts(&o.into_rows())),
+            }
+        };
+        let change = |s: &mut Session, a: i32| s.query("UPDATE t SET b = 'theirs' WHERE a = $1", &params![a]);
+        assert_eq!(fetch(&mut s, 1).unwrap(), ["1,row 1"]);
+        assert_eq!(code(change(&mut other, 1)), "55P03");
+        // Those that it has not come to are anybody's.
+        change(&mut other, 2).unwrap();
+        other.execute("UPDATE t SET n = 100 WHERE a = 3; DELETE FROM t WHERE a = 4").unwrap();
+        assert_eq!(fetch(&mut s, 1).unwrap(), ["2,theirs"]);
+        assert_eq!(code(change(&mut other, 2)), "55P03");
+        change(&mut other, 5).unwrap();
+        assert_eq!(fetch(&mut s, 1).unwrap(), ["5,theirs"]);
+        // What a savepoint's rollback lets go is let go, and the cursor goes on.
+        s.savepoint("s").unwrap();
+        assert_eq!(fetch(&mut s, 1).unwrap(), ["6,row 6"]);
+        assert_eq!(code(change(&mut other, 6)), "55P03");
+        s.rollback_to("s").unwrap();
+        change(&mut other, 6).unwrap();
+        assert_eq!(code(change(&mut other, 5)), "55P03");
+        assert_eq!(fetch(&mut s, 5).unwrap(), [""; 0]);
+        s.commit().unwrap();
+        change(&mut other, 1).unwrap();
+    }
+}
+
+/// A locking cursor above READ COMMITTED refuses what has changed, and waits where it has to.
+#[test]
+fn a_locking_cursor_conflicts_and_waits_as_a_statement_does() {
+    let (_folder, db, mut s) = table(3);
+    let mut other = db.session();
+    for level in [Isolation::RepeatableRead, Isolation::Serializable] {
+        s.begin(level).unwrap();
+        s.execute("DECLARE c CURSOR FOR SELECT a FROM t ORDER BY a FOR NO KEY UPDATE; FETCH c").unwrap();
+        other.execute("UPDATE t SET b = b || '+' WHERE a = 2").unwrap();
+        assert_eq!(code(s.execute("FETCH c")), "40001");
+        s.rollback();
+    }
+    other.begin(Isolation::ReadCommitted).unwrap();
+    other.execute("UPDATE t SET b = 'waited for' WHERE a = 2").unwrap();
+    s.begin(Isolation::ReadCommitted).unwrap();
+    s.execute("DECLARE c CURSOR FOR SELECT a, b FROM t ORDER BY a FOR UPDATE; FETCH c").unwrap();
+    let waits = s.waiter();
+    std::thread::scope(|scope| {
+        let fetch = scope.spawn(|| now(&mut s, "FETCH c"));
+        while !waits.is_waiting() {
+            std::thread::yield_now()
+        }
+        other.commit().unwrap();
+        assert_eq!(fetch.join().unwrap(), ["2,waited for"]);
+    });
+    s.rollback();
+    // A transaction that only reads locks nothing.
+    let mut t = s.transaction_with(ondol::TransactionOptions::new().read_only(true)).unwrap();
+    assert_eq!(code(t.execute("DECLARE c CURSOR FOR SELECT a FROM t FOR SHARE")), "25006");
+}
+
+/// WHERE CURRENT OF changes the newest version of the row that the cursor stands on, or nothing if that is
+/// gone, also when its place was taken by another.
+#[test]
+fn current_of_finds_the_row_or_nothing() {
+    for (n, declare) in ["", "SCROLL", "NO SCROLL"].into_iter().enumerate() {
+        let (_folder, db, mut s) = table(40);
+        let mut other = db.session();
+        s.begin(Isolation::ReadCommitted).unwrap();
+        s.execute(&format!("DECLARE c {declare} CURSOR FOR SELECT a, b FROM t WHERE a > 0; FETCH 3 c"))
+            .unwrap();
+        let here = now(&mut s, "SELECT a FROM t WHERE a = 3");
+        assert_eq!(here, ["3"]);
+        other.execute("UPDATE t SET b = 'newer', n = 77 WHERE a = 3").unwrap();
+        let update = "UPDATE t SET b = b || '!' WHERE CURRENT OF c RETURNING a, b, n";
+        assert_eq!(now(&mut s, update), ["3,newer!,77"]);
+        assert_eq!(now(&mut s, update), ["3,newer!!,77"]);
+        assert_eq!(now(&mut s, "FETCH c"), ["4,row 4"]);
+        // Others take the row away, and many come to take its place.
+        other.execute("DELETE FROM t WHERE a = 4").unwrap();
+        for _ in 0..50 {
+            other
+                .execute(
+                    "INSERT INTO t SELECT i FROM generate_series(100, 140) i; DELETE FROM t WHERE a > 99",
+                )
+                .unwrap();
+        }
+        other.execute("INSERT INTO t SELECT i FROM generate_series(100, 300) i").unwrap();
+        assert_eq!(now(&mut s, update), [""; 0]);
+        assert_eq!(now(&mut s, "DELETE FROM t WHERE CURRENT OF c RETURNING a"), [""; 0]);
+        if n < 2 {
+            // Also when it was read to its end.
+            s.execute("FETCH ALL c; FETCH PRIOR c").unwrap();
+            other.execute("DELETE FROM t WHERE a = 40").unwrap();
+            for _ in 0..50 {
+                other.execute("INSERT INTO t SELECT i FROM generate_series(400, 440) i; DELETE FROM t WHERE a > 399").unwrap();
+            }
+            other.execute("INSERT INTO t SELECT i FROM generate_series(400, 600) i").unwrap();
+            assert_eq!(now(&mut s, update), [""; 0]);
+            s.execute("FETCH PRIOR c").unwrap();
+            assert_eq!(now(&mut s, update), ["39,row 39!,9"]);
+        }
+        s.commit().unwrap();
+        all_collected(&db);
+        let (sum, theirs) =
+            ("SELECT count(*) FROM t WHERE b LIKE '%!%'", "SELECT count(*) FROM t WHERE a >= 100");
+        assert_eq!(now(&mut s, sum), [if n < 2 { "2" } else { "1" }]);
+        assert_eq!(now(&mut s, theirs), [if n < 2 { "402" } else { "201" }]);
+    }
+    // Above READ COMMITTED what others have changed is a conflict.
+    let (_folder, db, mut s) = table(4);
+    let mut other = db.session();
+    s.begin(Isolation::RepeatableRead).unwrap();
+    s.execute("DECLARE c CURSOR FOR SELECT a FROM t; FETCH c").unwrap();
+    other.execute("UPDATE t SET b = 'newer'").unwrap();
+    assert_eq!(code(s.execute("UPDATE t SET b = 'x' WHERE CURRENT OF c")), "40001");
+    s.rollback()
+}
+
+/// A cursor without SCROLL gives the same rows when it goes back, whatever was changed since.
+#[test]
+fn going_back_gives_the_rows_that_were_fetched() {
+    for seed in 1..=12 {
+        let mut r = Random(seed);
+        let (_folder, db, mut s) = table(30);
+        let mut other = db.session();
+        let queries = [
+            "SELECT * FROM t",
+            "SELECT * FROM t WHERE n BETWEEN 2 AND 6 ORDER BY n, a",
+            "SELECT a FROM t ORDER BY b DESC",
+            "SELECT a, n FROM t UNION ALL SELECT n, a FROM t WHERE a < 9",
+            "SELECT a, (SELECT max(n) FROM t u WHERE u.a < t.a) FROM t",
+        ];
+        let query = queries[r.below(5) as usize];
+        s.begin(Isolation::ReadCommitted).unwrap();
+        let wanted = now(&mut s, query);
+        s.execute(&format!("DECLARE c CURSOR FOR {query}")).unwrap();
+        let mut place = 0;
+        for _ in 0..60 {
+            let n = 1 + r.below(7) as usize;
+            match r.below(6) {
+                0 => drop(
+                    s.query("UPDATE t SET n = n + 1, b = 'mine' WHERE a % 3 = $1", &params![n as i32 % 3])
+                        .unwrap(),
+                ),
+                1 => drop(other.execute(&format!(
+                    "INSERT INTO t VALUES ({}, 'theirs')",
+                    1000 + place * 100 + r.below(99) as usize
+                ))),
+                2 | 3 => {
+                    let end = (place + n).min(wanted.len());
+                    assert_eq!(
+                        now(&mut s, &format!("FETCH {n} c")),
+                        wanted[place.min(end)..end],
+                        "seed {seed}"
+                    );
+                    place = if place + n > wanted.len() { wanted.len() + 1 } else { place + n }
+                }
+                _ => {
+                    // Before the row on which it stands.
+                    let from = place.saturating_sub(1);
+                    let mut back: Vec<String> = wanted[from.saturating_sub(n)..from].to_vec();
+                    back.reverse();
+                    assert_eq!(now(&mut s, &format!("FETCH BACKWARD {n} c")), back, "seed {seed}");
+                    place = (from + 1).saturating_sub(n);
+                }
+            }
+        }
+        s.rollback()
+    }
 }

@@ -164,7 +164,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "WITH x AS (SELECT 1 AS a) DELETE FROM t USING x WHERE x.a = t.a",
             ),
             ("INSERT, UPDATE, DELETE in WITH", "WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x"),
-            ("WHERE CURRENT OF", "DELETE FROM t WHERE CURRENT OF c"),
+            (
+                "WHERE CURRENT OF",
+                "DECLARE c CURSOR FOR SELECT a FROM t; FETCH c; DELETE FROM t WHERE CURRENT OF c",
+            ),
             ("COPY ... TO STDOUT (FORMAT text, csv)", "COPY t TO STDOUT (FORMAT csv, HEADER)"),
             ("COPY (query) TO STDOUT", "COPY (SELECT a FROM t) TO STDOUT"),
             ("COPY ... FROM STDIN", "COPY t FROM STDIN (FORMAT csv)"),
@@ -517,7 +520,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ),
             ("EXPLAIN DECLARE", "EXPLAIN DECLARE c CURSOR FOR SELECT 1"),
             ("DECLARE BINARY CURSOR", "DECLARE c BINARY CURSOR FOR SELECT 1"),
-            ("DECLARE CURSOR ... FOR UPDATE", "DECLARE c CURSOR FOR SELECT a FROM t FOR UPDATE"),
+            (
+                "DECLARE CURSOR ... FOR UPDATE, NO KEY UPDATE, SHARE, KEY SHARE",
+                "DECLARE c CURSOR FOR SELECT a FROM t FOR UPDATE; FETCH c",
+            ),
             ("LISTEN, NOTIFY", "LISTEN x"),
             ("SET CONSTRAINTS", "SET CONSTRAINTS ALL DEFERRED"),
             ("CHECKPOINT", "!CHECKPOINT"),
@@ -720,7 +726,7 @@ A row has no size of its own that it may not exceed. One of up to 4,016 bytes st
 const ELSEWHERE: &str = "
 ## What PostgreSQL has besides
 
-PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the system columns of tables, time zones other than UTC and fixed abbreviations. All settings are known: those above are obeyed; of those listed last a session can ask only for what is done anyway, and all else is not supported (0A000); what PostgreSQL does not let a session change is refused as PostgreSQL does (55P02). Names with a dot hold whatever they are given. Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
+PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the system columns `xmin`, `xmax`, `cmin` and `cmax`, time zones other than UTC and fixed abbreviations. All settings are known: those above are obeyed; of those listed last a session can ask only for what is done anyway, and all else is not supported (0A000); what PostgreSQL does not let a session change is refused as PostgreSQL does (55P02). Names with a dot hold whatever they are given. Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
 ";
 
 /// Held by `tests/catalog.rs`.
@@ -731,7 +737,7 @@ const CATALOG: &str = "
 
 `regclass`, `regtype`, `regproc`, `regprocedure`, `regoper`, `regoperator`, `regnamespace`, `regrole` and `regcollation` read and show names. A name is looked up when the statement runs, also that of a literal; that of a literal is looked at when the statement is planned, too, for its error. A value keeps the name that it was shown by when it was made, so no column has such a type (0A000).
 
-What differs: there are no system columns, so `pg_attribute` has no rows of them; a table's rows have no type (`reltype` is 0); indexes are of the kind that they are here; the texts of defaults and checks are those that were written; `reltuples` counts rows, `relpages` memory. There is one role, one database, and nothing to grant, so privileges are what an owner has. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
+What differs: `pg_attribute` has no rows of system columns; a table's rows have no type (`reltype` is 0); indexes are of the kind that they are here; the texts of defaults and checks are those that were written; `reltuples` counts rows, `relpages` memory. There is one role, one database, and nothing to grant, so privileges are what an owner has. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
 ";
 
 /// Held by `tests/parallel.rs`.

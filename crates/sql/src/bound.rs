@@ -120,6 +120,9 @@ pub enum ExprKind<Q = Query> {
     },
 }
 
+/// The number of `ctid` as a column of a table: where a row is, which none of its bytes tell.
+pub const CTID: u16 = u16::MAX;
+
 /// More relations than this in one query are refused.
 pub const MAX_RELS: usize = 128;
 
@@ -853,11 +856,15 @@ pub struct NewKey {
 #[derive(Clone, Debug)]
 pub struct Declare {
     pub name: String,
-    /// Its rows can be fetched again.
+    /// SCROLL was written.
     pub scroll: bool,
+    /// Its rows can be fetched again.
+    pub goes_back: bool,
     /// It outlives its transaction.
     pub hold: bool,
     pub query: Query,
+    /// The tables, by their numbers, of which the query's last columns tell the rows that it stands on.
+    pub rows: Vec<u32>,
 }
 
 /// FETCH or MOVE.

@@ -81,6 +81,8 @@ pub mod sqlstate {
     pub const INVALID_SQL_STATEMENT_NAME: &str = "26000";
     pub const DEPENDENT_OBJECTS_STILL_EXIST: &str = "2BP01";
     pub const INVALID_CURSOR_NAME: &str = "34000";
+    pub const INVALID_CURSOR_STATE: &str = "24000";
+    pub const UNSAFE_NEW_ENUM_VALUE: &str = "55P04";
     pub const INVALID_SAVEPOINT_SPECIFICATION: &str = "3B001";
     pub const SERIALIZATION_FAILURE: &str = "40001";
     pub const WITH_CHECK_OPTION_VIOLATION: &str = "44000";

@@ -118,6 +118,7 @@ impl Connection {
             let since = self.session.here();
             match self.attempt(table, proposed, since) {
                 Ok(Some(oid)) => {
+                    self.inserted = oid;
                     if !table.def.foreign.is_empty() {
                         self.note_new(table, oid)?
                     }

@@ -99,6 +99,17 @@ fn unpack(l: ondol_kernel::Locked) -> Locked {
     }
 }
 
+/// The error of a row that could not be locked.
+fn not_locked(table: &Table, e: ondol_kernel::Error) -> SqlError {
+    match e {
+        ondol_kernel::Error::LockNotAvailable { timeout: false } => SqlError::new(
+            sqlstate::LOCK_NOT_AVAILABLE,
+            format!("could not obtain lock on row in relation \"{}\"", table.def.name),
+        ),
+        e => error::kernel(e),
+    }
+}
+
 impl Connection {
     /// Copies the row as the statement sees it; false when it does not see it.
     #[inline]
@@ -142,6 +153,16 @@ impl Connection {
     /// that was an OID's bits may have become any other since.
     pub fn row_at(&self, table: &Table, bits: u64) -> Option<Oid> {
         table.store.rows.slot_at(bits)
+    }
+    /// Copies the row of the table that these bits name, if they name one that the statement sees.
+    pub fn read_at(&self, table: &Table, bits: u64, row: &mut [u8]) -> SqlResult<Option<Oid>> {
+        let found = self.row_at(table, bits).filter(|oid| self.session.read(*oid, row));
+        match found {
+            Some(oid) => self.session.remember_row(oid).map_err(error::kernel)?,
+            // One may come to be there.
+            None => self.session.remember_heap(&table.store),
+        }
+        Ok(found)
     }
     /// Appends every OID that stands under the key of these values, which are all the index's columns; the
     /// row's key must be rechecked by the caller.
@@ -191,13 +212,29 @@ impl Connection {
             Wait::NoWait => ondol_kernel::Wait::NoWait,
             Wait::SkipLocked => ondol_kernel::Wait::Skip,
         };
-        self.session.lock(&table.store, oid, mode, wait).map(unpack).map_err(|e| match e {
-            ondol_kernel::Error::LockNotAvailable { timeout: false } => SqlError::new(
-                sqlstate::LOCK_NOT_AVAILABLE,
-                format!("could not obtain lock on row in relation \"{}\"", table.def.name),
-            ),
-            e => error::kernel(e),
-        })
+        if self.locking.is_some() {
+            return self.lock_for_portal(table, oid, mode, wait);
+        }
+        self.session.lock(&table.store, oid, mode, wait).map(unpack).map_err(|e| not_locked(table, e))
+    }
+    /// The same by a portal's view, for the present command (portal/P5).
+    #[cold]
+    fn lock_for_portal(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        mode: LockMode,
+        wait: ondol_kernel::Wait,
+    ) -> SqlResult<Locked> {
+        let seen = self.session.view.command;
+        self.session.view.command = self.locking.unwrap_or(seen);
+        let done = self.session.lock(&table.store, oid, mode, wait);
+        self.session.view.command = seen;
+        let locked = done.map(unpack).map_err(|e| not_locked(table, e))?;
+        match locked {
+            Locked::Same | Locked::Changed if self.session.has_changed(oid, seen) => Ok(Locked::Gone),
+            locked => Ok(locked),
+        }
     }
 
     fn not_null(&self, table: &Table, column: usize, values: &dyn Fn(&mut String)) -> SqlError {
@@ -302,10 +339,15 @@ impl Connection {
         Ok(())
     }
 
+    /// The row that was inserted last, one by one.
+    pub fn inserted(&self) -> Oid {
+        self.inserted
+    }
     /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness
     /// are checked here, index entries made.
     pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
         let oid = self.insert_unnoted(table, values)?;
+        self.inserted = oid;
         if !table.def.foreign.is_empty() {
             self.note_new(table, oid)?
         }

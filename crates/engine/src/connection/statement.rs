@@ -112,12 +112,7 @@ impl Connection {
         if self.explicit.is_some() {
             self.start_explicit()?;
             if self.session.is_open() {
-                self.session.next_command();
-                let last = self.explicit.as_ref().and_then(|e| e.savepoints.last());
-                let last = last.map_or_else(Savepoint::default, |s| s.savepoint);
-                self.session.may_roll_back_to(last.max(self.portals.newest()));
-                // What the statement changes is not put into what was changed before.
-                self.session.savepoint();
+                self.begin_command()
             }
             barrier::light();
         } else if writes {
@@ -165,15 +160,28 @@ impl Connection {
         self.statement = if writes { Statement::Write } else { Statement::Read };
         Ok(())
     }
-    /// Begins to read for what a statement of the explicit transaction has left open (portal/P3).
-    pub(crate) fn start_reading(&mut self) -> SqlResult<()> {
+    #[inline(always)]
+    fn begin_command(&mut self) {
+        self.session.next_command();
+        let last = self.explicit.as_ref().and_then(|e| e.savepoints.last());
+        let last = last.map_or_else(Savepoint::default, |s| s.savepoint);
+        self.session.may_roll_back_to(last.max(self.portals.newest()));
+        // What the statement changes is not put into what was changed before.
+        self.session.savepoint();
+    }
+    /// Begins to read for what a statement of the explicit transaction has left open, or to lock what it
+    /// reads (portal/P3, portal/P5).
+    pub(crate) fn start_reading(&mut self, locks: bool) -> SqlResult<()> {
         debug_assert!(self.statement == Statement::None);
         debug_assert!(!self.must_rest(), "connection/N3");
         if self.is_failed() {
             return Err(failed());
         }
         self.session.removes = false;
-        self.statement = Statement::Read;
+        self.statement = if locks { Statement::Write } else { Statement::Read };
+        if locks && self.session.is_open() {
+            self.begin_command()
+        }
         Ok(())
     }
     /// Runs `f` as a command nested in the running statement, of which it sees what it has changed so far:

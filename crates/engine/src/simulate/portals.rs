@@ -159,7 +159,7 @@ impl Client {
 
     fn read_portal(&mut self, i: usize, rows: u64) -> Outcome<Did<()>> {
         let OpenPortal { portal, reading } = &mut self.portals[i];
-        let read = self.c.read_portal(portal, |c| {
+        let read = self.c.read_portal(portal, false, |c| {
             for _ in 0..rows {
                 match reading.next(c)? {
                     Some(row) => reading.seen.rows.push(row),

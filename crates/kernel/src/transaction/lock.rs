@@ -321,6 +321,26 @@ impl Session {
         }
     }
 
+    /// Whether the transaction itself has changed a row by the command `since`, or a later one.
+    pub fn has_changed(&self, oid: Oid, since: u32) -> bool {
+        let _pin = self.participant.pin();
+        let space = &self.kernel.space;
+        let w0 = space.word(oid.bits()).load(Ordering::Acquire);
+        if w0 & OWNED == 0 || w0 & ID != self.view.txn {
+            return false;
+        }
+        let mut next = space.word(oid.bits() + 8).load(Ordering::Acquire);
+        // SAFETY: the slot is ours, and we are pinned: neither its nodes nor their marks are freed.
+        while let Some(v) = unsafe { node(next) }.filter(|v| v.is_pending()) {
+            // SAFETY: likewise.
+            if !v.is_empty() && unsafe { (*v.mark).command() } >= since {
+                return true;
+            }
+            next = v.next.load(Ordering::Acquire);
+        }
+        false
+    }
+
     fn try_share(&mut self, table: &Arc<TableStore>, oid: Oid, mode: LockMode) -> Result<Tried> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;

@@ -4,8 +4,9 @@
 //!   rolling back to a savepoint that was set before it was opened, and by being dropped (portal/P1).
 //! - **C2** It sees what the database held when it was opened, and nothing that its own transaction changed
 //!   later (portal/P2).
-//! - **C3** A statement that changes or locks rows is run to its end when the first rows are fetched, and
-//!   what it gave is kept. So is one of the few that cannot be left between two rows, when it is opened.
+//! - **C3** A statement that changes rows is run to its end when the first rows are fetched, and what it gave
+//!   is kept. So is one of the few that cannot be left between two rows, when it is opened. One that locks
+//!   rows locks them as they are fetched.
 use crate::session::Session;
 use crate::session::facts::Facts;
 use crate::session::output::Output;
@@ -324,7 +325,7 @@ impl Session {
         }
         self.fresh = false;
         let (plan, program) = (plan.clone(), &plan.program);
-        if program.writes {
+        if !Suspended::can_be_left(program) {
             let portal = self.connection.open_mark(program.catalog_version)?;
             let params = params.iter().map(|v| v.to_owned()).collect();
             let source = Source::Waiting { text: text.into(), types: types.to_vec(), params, portal };
@@ -356,6 +357,29 @@ impl Session {
         let done = f(&mut self.connection, &env);
         self.take_settings(plan);
         done
+    }
+
+    /// What the cursor saw is kept until it is closed, so that it can begin anew.
+    pub(crate) fn stay(&self, cursor: &mut Cursor) {
+        if let Source::Reading(suspended) = &mut cursor.source {
+            suspended.stay()
+        }
+    }
+    /// Begins anew a cursor that stays, or of which all rows are kept.
+    pub(crate) fn restart(&mut self, cursor: &mut Cursor, params: &[Value]) -> SqlResult<()> {
+        match &mut cursor.source {
+            Source::Reading(suspended) => {
+                let fitted = self.fit(params, &cursor.plan.program.params)?;
+                with_refs(&fitted, |refs| {
+                    self.surrounded(&cursor.plan, |c, env| suspended.restart(c, refs, env))
+                })
+            }
+            Source::Kept { given, .. } => {
+                *given = 0;
+                Ok(())
+            }
+            Source::Waiting { .. } => Ok(()),
+        }
     }
 
     /// Gathers the rows that were not fetched yet, and reads no more.

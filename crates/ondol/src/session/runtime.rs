@@ -2,7 +2,7 @@
 //! world.
 use crate::session::Session;
 use crate::session::facts::Facts;
-use crate::session::named::CursorRow;
+use crate::session::named::{CursorRow, current_row};
 use crate::session::plan::Plan;
 use crate::session::settings::Settings;
 use crate::session::system;
@@ -167,6 +167,9 @@ impl Caller for SessionHost {
     }
     fn warn(&self, sqlstate: &'static str, message: String) {
         self.settings.lock().warnings.push((sqlstate, message))
+    }
+    fn current_row(&self, cursor: &str, (table, number): (&str, i32)) -> SqlResult<Option<u64>> {
+        current_row(&self.settings.lock().cursors, cursor, (table, number as u32))
     }
 }
 

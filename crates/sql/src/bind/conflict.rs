@@ -61,6 +61,8 @@ impl<'a> Binder<'a> {
         let table = &changed.table;
         let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
         let mut items = self.add(Rel::Table(table.clone()), columns, EXCLUDED, None, None, -1)?.1;
+        let level = self.level();
+        level.proposed = level.rels.len().checked_sub(1).map(|n| n as u16);
         if let Some(view) = &changed.view {
             let rel = self.level().rels.len() as u16 - 1;
             items.iter_mut().for_each(|i| i.columns = ItemColumns::List(view.columns_over(rel)))

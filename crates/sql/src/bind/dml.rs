@@ -15,7 +15,7 @@ use crate::parse::tree::{self, Node, ResTarget, node::Node as Kind};
 use ondol_engine::name::PUBLIC;
 use ondol_engine::{Catalog, ColumnDef, Generated, Name, Table};
 use ondol_types::func::Volatility;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
 /// A column's default, of the column's type; NULL if it has none.
 pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
@@ -463,8 +463,7 @@ impl<'a> Binder<'a> {
         let ((mut modify, _), with) = self.with_clause(s.with_clause.as_ref(), |b| {
             b.nested(Clause::UpdateSet, |b| {
                 let (changed, from) = b.modified(&s.relation, &s.from_clause, Change::Update)?;
-                let filter = b.where_clause(s.where_clause.as_deref())?;
-                let filter = changed.with_filter(filter);
+                let filter = b.where_of_change(&changed, s.where_clause.as_deref())?;
                 let returning = match &s.returning_clause {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),
@@ -482,6 +481,15 @@ impl<'a> Binder<'a> {
         Ok(Statement::Modify(modify))
     }
 
+    /// Which rows are changed.
+    fn where_of_change(&mut self, changed: &Changed, node: Option<&'a Node>) -> SqlResult<Option<Expr>> {
+        if let Some(Kind::CurrentOfExpr(c)) = node.and_then(|n| n.node.as_ref()) {
+            return self.current_of(changed, &c.cursor_name).map(Some);
+        }
+        let filter = self.where_clause(node)?;
+        Ok(changed.with_filter(filter))
+    }
+
     /// What SET assigns to columns of relation 0: the columns, and their values.
     pub(super) fn set_list(
         &mut self,
@@ -494,6 +502,10 @@ impl<'a> Binder<'a> {
         let mut items: Vec<bool> = Vec::new();
         for node in list {
             let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("SET")) };
+            if changed.view.is_none() && known::is_system_column(&t.name) {
+                let message = format!("cannot assign to system column \"{}\"", t.name);
+                return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), t.location));
+            }
             let column = changed.seen_column(&t.name, t.location)?;
             let column = changed.set_column(column, Change::Update)?;
             let def = &table.def.columns[column];
@@ -624,8 +636,7 @@ impl<'a> Binder<'a> {
             b.nested(Clause::Where, |b| {
                 let (changed, from) = b.modified(&s.relation, &s.using_clause, Change::Delete)?;
                 let table = changed.table.clone();
-                let filter = b.where_clause(s.where_clause.as_deref())?;
-                let filter = changed.with_filter(filter);
+                let filter = b.where_of_change(&changed, s.where_clause.as_deref())?;
                 let returning = match &s.returning_clause {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),

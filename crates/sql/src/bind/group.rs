@@ -1,7 +1,7 @@
 //! Grouping: when two expressions are the same, and what may be said after GROUP BY.
 
 use super::tree::at_expr;
-use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, SortKey, walk_expr_mut};
+use crate::bound::{Aggregate, CTID, Expr, ExprKind, Query, Rel, SortKey, walk_expr_mut};
 use crate::imply::same_by;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -98,7 +98,8 @@ fn rewrite(query: &mut Query, e: &mut Expr) -> SqlResult<()> {
             return false;
         }
         let name = query.rels.get(usize::from(rel)).map_or(String::new(), |r| {
-            let column = r.columns.get(usize::from(column)).map_or("", |c| &c.0);
+            let own = if column == CTID { "ctid" } else { "" };
+            let column = r.columns.get(usize::from(column)).map_or(own, |c| &c.0);
             if r.alias.is_empty() { column.to_string() } else { format!("{}.{column}", r.alias) }
         });
         let message = if level == 0 {

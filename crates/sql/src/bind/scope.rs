@@ -7,7 +7,7 @@
 use super::Binder;
 use super::tree::at;
 use super::written::{Note, Written};
-use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry, With};
+use crate::bound::{Aggregate, CTID, Expr, ExprKind, Rel, RelEntry, With};
 use crate::catalog;
 use ondol_engine::Name;
 use ondol_types::catalog::oid;
@@ -111,6 +111,8 @@ pub struct Level {
     pub sets: Vec<Sets>,
     /// A side of a join in FROM may be missing.
     pub has_outer_join: bool,
+    /// The relation of a row that is not a table's yet: the one that an insert proposed.
+    pub proposed: Option<u16>,
     /// How it was written, if that is wanted.
     pub written: Option<Box<Written>>,
 }
@@ -139,6 +141,7 @@ impl Level {
             nullable: Vec::new(),
             sets: Vec::new(),
             has_outer_join: false,
+            proposed: None,
             written: None,
         }
     }
@@ -163,7 +166,8 @@ impl Level {
     fn is_table(&self, item: &Item) -> bool {
         match item.columns {
             ItemColumns::Rel(rel) => {
-                self.rels.get(usize::from(rel)).is_some_and(|r| matches!(r.rel, Rel::Table(_)))
+                let entry = self.rels.get(usize::from(rel));
+                self.proposed != Some(rel) && entry.is_some_and(|r| matches!(r.rel, Rel::Table(_)))
             }
             ItemColumns::List(_) => false,
         }
@@ -232,13 +236,42 @@ fn no_lateral(table: &str, location: i32) -> SqlError {
 
 /// The error of a column that each of PostgreSQL's tables has.
 fn system_column(name: &str, location: i32) -> SqlError {
-    at(SqlError::unsupported(format_args!("system column \"{name}\"")), location)
+    let error = at(SqlError::unsupported(format_args!("system column \"{name}\"")), location);
+    match name {
+        "ctid" | "tableoid" => error,
+        _ => error.detail("Rows do not tell by which transactions and commands they were made and changed."),
+    }
+}
+
+/// The error of a system column in a clause that has none.
+fn misplaced(clause: Clause, name: &str) -> Option<SqlError> {
+    Some(match clause {
+        Clause::Check if name != "tableoid" => {
+            let message = format!("system column \"{name}\" reference in check constraint is invalid");
+            SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message)
+        }
+        Clause::Generated if name != "tableoid" => {
+            let message = format!("cannot use system column \"{name}\" in column generation expression");
+            SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message)
+        }
+        Clause::IndexExpression | Clause::IndexPredicate => {
+            let message = "index creation on system columns is not supported";
+            SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        }
+        Clause::Check | Clause::Generated => system_column(name, -1),
+        Clause::Transform if name == "ctid" => system_column(name, -1),
+        _ => return None,
+    })
 }
 
 impl<'a> Binder<'a> {
-    /// A view shows it as it is written.
-    fn table_number_noted(&self, item: &Item, e: Expr) -> Expr {
-        self.noted(e, || Note::Value(format!("{}.tableoid", name::quote(&item.name))))
+    /// A system column, where it may be used. A view shows a table's number as it is written.
+    fn system_value(&self, item: &Item, name: &str, e: Expr, location: i32) -> SqlResult<Expr> {
+        match self.levels.last().and_then(|l| misplaced(l.clause, name)) {
+            Some(error) => Err(at(error, location)),
+            None if name == "ctid" => Ok(e),
+            None => Ok(self.noted(e, || Note::Value(format!("{}.{name}", name::quote(&item.name))))),
+        }
     }
 
     pub(super) fn level(&mut self) -> &mut Level {
@@ -311,12 +344,21 @@ impl<'a> Binder<'a> {
             return Ok(arg);
         }
         for (depth, level) in self.visible_levels() {
-            let mut found = level.seen().iter().filter(|i| i.by_column);
-            if let (Some(item), None) = (found.next(), found.next())
-                && let Some(e) = level.table_number(item, name)
-            {
-                return Ok(self.table_number_noted(item, outer(e, depth)));
+            let shown = level.seen().iter().filter(|i| i.by_column);
+            let mut found = shown.filter_map(|i| Some((i, level.system_column(i, name)?)));
+            if let Some((item, e)) = found.next() {
+                if found.next().is_some() {
+                    return Err(ambiguous(name, location));
+                }
+                return self.system_value(item, name, outer(e, depth), location);
             }
+        }
+        // The row of such a clause is no table's yet.
+        if known::is_system_column(name)
+            && let Some(level) = self.levels.last().filter(|l| !l.items.is_empty())
+            && let Some(error) = misplaced(level.clause, name)
+        {
+            return Err(at(error, location));
         }
         let is_table = |(_, l): (u16, &Level)| l.items.iter().any(|i| i.by_column && l.is_table(i));
         if known::is_system_column(name) && self.visible_levels().any(is_table) {
@@ -415,8 +457,8 @@ impl<'a> Binder<'a> {
             }
             return match place.and_then(|p| level.item_column(item, p)) {
                 Some((_, expr)) => Ok(outer(expr, depth)),
-                None if let Some(e) = level.table_number(item, name) => {
-                    Ok(self.table_number_noted(item, outer(e, depth)))
+                None if let Some(e) = level.system_column(item, name) => {
+                    self.system_value(item, name, outer(e, depth), location)
                 }
                 None if known::is_system_column(name) && level.is_table(item) => {
                     Err(system_column(name, location))
@@ -520,10 +562,13 @@ impl<'a> Binder<'a> {
 }
 
 impl Level {
-    /// The column `tableoid` of a table or a relation of the catalogue: its number, but NULL where its row
-    /// is. `None` also where it cannot be told whether the row is there.
-    fn table_number(&self, item: &Item, name: &str) -> Option<Expr> {
+    /// The column `ctid` of a table, or `tableoid` of one or of a relation of the catalogue: its number, but
+    /// NULL where its row is. `None` also where it cannot be told whether the row is there.
+    fn system_column(&self, item: &Item, name: &str) -> Option<Expr> {
         let ItemColumns::Rel(rel) = item.columns else { return None };
+        if name == "ctid" && self.is_table(item) {
+            return Some(column(rel, usize::from(CTID), Type::new(TypeId::TID)));
+        }
         let (number, never_null) = match &self.rels.get(usize::from(rel))?.rel {
             Rel::System(key) => (catalog::by_key(key).filter(|r| !r.is_view)?.oid, Some(0)),
             Rel::Table(t) => {

@@ -8,7 +8,7 @@ use super::dml::default_of;
 use super::scope::column;
 use super::tree::at;
 use super::{Binder, constant};
-use crate::bound::{COMPUTED, Expr, ExprKind, From, Query, Rel, RowCheck, walk_expr_mut};
+use crate::bound::{COMPUTED, CTID, Expr, ExprKind, From, Query, Rel, RowCheck, walk_expr_mut};
 use crate::parse::tree::RangeVar;
 use ondol_engine::{Catalog, ColumnDef, Table, ViewCheck, ViewDef};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
@@ -76,7 +76,7 @@ fn unsettable(change: Change, column: &str, view: &str) -> SqlError {
 /// The reference that a target is to relation 0's columns.
 fn own_column(e: &Expr) -> Option<usize> {
     match e.kind {
-        ExprKind::Column { depth: 0, rel: 0, column } => Some(usize::from(column)),
+        ExprKind::Column { depth: 0, rel: 0, column } if column != CTID => Some(usize::from(column)),
         _ => None,
     }
 }
@@ -120,7 +120,7 @@ fn is_table_or_view(rel: &Rel) -> bool {
 fn in_terms_of(mut e: Expr, columns: &[Expr]) -> Expr {
     walk_expr_mut(&mut e, 0, &mut |e, level| {
         let ExprKind::Column { depth, rel: 0, column } = e.kind else { return true };
-        if depth != level {
+        if depth != level || column == CTID {
             return true;
         }
         let place = e.at;

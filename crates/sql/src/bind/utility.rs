@@ -287,7 +287,10 @@ impl<'a> Binder<'a> {
         let node = kind(need(&s.query)?)?;
         let statement = match self.statement(node, raw)? {
             // A cursor's plan is its query's.
-            Statement::Declare(d) => Statement::Query(d.query),
+            Statement::Declare(mut d) => {
+                d.query.targets.truncate(d.query.targets.len() - d.rows.len());
+                Statement::Query(d.query)
+            }
             other => other,
         };
         if !matches!(

@@ -75,7 +75,9 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | Twin { cursor, .. }
         | RangeStart { cursor, .. }
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
-        RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
+        RowNext { cursor, .. } | SetRow { cursor, .. } | TidRow { cursor, .. } | RowTid { cursor, .. } => {
+            p.table_of(cursor.0).def.name.clone()
+        }
         ColChar { cursor, column, .. } => {
             p.table_of(cursor.0).def.columns[column.0 as usize].label().to_string()
         }

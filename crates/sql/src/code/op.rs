@@ -296,6 +296,14 @@ opcodes! {
     /// Fails: the new row of the values is not one that the view of the name shows.
     92 OutOfView { table: Tab, values: Span, view: Reg };
 
+    /// dst := the `ctid` of the cursor's row.
+    93 RowTid { dst: Out, cursor: Cur };
+    /// dst := the `ctid` of the row that was inserted last.
+    94 NewTid { dst: Out };
+    /// Reads the row that the `ctid` a names into the cursor; jumps when the statement sees none there, or a
+    /// is NULL.
+    95 TidRow { cursor: Cur, a: Reg, to: Label };
+
     /// Empties the hash table.
     96 HashClear { hash: Hash };
     /// Puts a row in, whatever is there.

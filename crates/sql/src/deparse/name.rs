@@ -1,7 +1,7 @@
 //! What relations and columns are called in a text.
 use super::Scribe;
 use crate::bind::written::WrittenRel;
-use crate::bound::{Query, Rel};
+use crate::bound::{CTID, Query, Rel};
 use ondol_engine::Name;
 use ondol_engine::view::{Slot, own_name, stored_name};
 use ondol_types::name::quote;
@@ -70,6 +70,9 @@ impl<'q> Scribe<'q> {
 
     /// The name of a column of a relation, without the relation's.
     pub(super) fn column_name(&self, query: &'q Query, rel: usize, column: usize) -> String {
+        if column == usize::from(CTID) {
+            return "ctid".to_string();
+        }
         let own = query.rels.get(rel).and_then(|r| r.columns.get(column)).map_or("", |c| c.0.as_str());
         match self.known(query, rel) {
             Some(k) => match self.is_stored() {

@@ -2,7 +2,7 @@
 use super::name::written;
 use super::{ITEM, JOIN, STANDARD, Scope, Scribe};
 use crate::bind::written::{Call, WrittenJoin};
-use crate::bound::{Expr, ExprKind, From, JoinKind, OrderKey, Query, Rel, SetOperation, With};
+use crate::bound::{CTID, Expr, ExprKind, From, JoinKind, OrderKey, Query, Rel, SetOperation, With};
 use ondol_engine::name::PG_CATALOG;
 use ondol_engine::view::{Slot, using};
 use ondol_engine::{LockStrength, Name, Wait};
@@ -562,6 +562,7 @@ impl<'q> Scribe<'q> {
                 let q = self.scopes.get(n)?.query?;
                 let (rel, column) = (usize::from(*rel), usize::from(*column));
                 match self.known(q, rel) {
+                    _ if column == usize::from(CTID) => Some("ctid".to_string()),
                     Some(k) => k.columns.get(column).map(|c| c.to_string()),
                     None => q.rels.get(rel)?.columns.get(column).map(|c| c.0.clone()),
                 }

@@ -16,8 +16,9 @@ use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
 use crate::code::program::{PARAM_REGISTERS, Tag as ProgramTag};
 use ondol_engine::{Connection, KEYS_SHARED, LockStrength, Locked, Oid, Wait};
+use ondol_types::catalog::tid;
 use ondol_types::func::{Context, FuncId};
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 
 /// Ordinary results of doubles; what is not ordinary is for the function itself to judge.
 #[inline(always)]
@@ -344,6 +345,23 @@ pub(super) fn exec(
             c.oid = oid;
             if !connection.read(table, oid, &mut f.memory[c.from..c.to]) {
                 return Ok(Some(to));
+            }
+        }
+        Op::RowTid { dst, cursor } => {
+            let bits = f.cursors[cursor.0 as usize].oid.bits();
+            set!(dst, tid_datum(bits, &mut f.memory))
+        }
+        Op::NewTid { dst } => set!(dst, tid_datum(connection.inserted().bits(), &mut f.memory)),
+        Op::TidRow { cursor, a, to } => {
+            let (tid, table) = (reg!(a), program.table_of(cursor.0));
+            if tid.is_null() {
+                return Ok(Some(to));
+            }
+            let bits = tid::bits(tid.bytes(&f.memory));
+            let c = &mut f.cursors[cursor.0 as usize];
+            match connection.read_at(table, bits, &mut f.memory[c.from..c.to])? {
+                Some(oid) => c.oid = oid,
+                None => return Ok(Some(to)),
             }
         }
         Op::Lock { changed, cursor, how, gone } => {
@@ -698,6 +716,11 @@ pub(super) fn exec(
         _ => return Err(internal("an instruction of the inner loop came out of it")),
     }
     Ok(None)
+}
+
+/// A `ctid` of these bits.
+fn tid_datum(bits: u64, memory: &mut Vec<u8>) -> Datum {
+    Datum::of(ValueRef::Opaque(TypeId::TID, &tid::bytes(bits)), memory)
 }
 
 /// Whether a series (next, stop, the step or its sign) is at its end. A NULL is the end.

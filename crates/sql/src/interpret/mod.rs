@@ -11,8 +11,8 @@
 //! - **N2** A frame belongs to one execution at a time and is meant to be used again and again.
 //! - **N3** A batch of a reading program is one statement: all its lanes see one snapshot. Programs that
 //!   write run lane by lane, each a statement of its own, after their index and row memory was asked for.
-//! - **N4** A program that only reads can be left behind a row and gone on with later, after other statements
-//!   of its transaction ([`Suspended`]): it sees what it saw when it was begun.
+//! - **N4** A program that only reads, or locks what it reads, can be left behind a row and gone on with
+//!   later, after other statements of its transaction ([`Suspended`]): it sees what it saw when it was begun.
 //!
 //! Not here: DDL, sessions, and text of any kind.
 mod access;

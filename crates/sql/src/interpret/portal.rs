@@ -6,8 +6,11 @@
 //! ```
 //! - **S1** Between two runs nothing is held but the frame, the portal's snapshot, and the tables that the
 //!   transaction has named: the loop pins and latches nothing between its instructions.
-//! - **S2** Programs that change or lock rows cannot be left (`None` from [`Suspended::open`]): each of their
-//!   statements has its own command.
+//! - **S2** Programs that change rows cannot be left ([`Suspended::can_be_left`]): what they do is one
+//!   command's. Those that lock rows can: each run locks by a command of its own (engine/portal/P5).
+//! - **S3** What it saw stays readable until all rows were given, or until it is closed, if that was asked
+//!   for: then it can begin anew and gives the same rows, and the slots of the rows that it gave are not
+//!   taken by others.
 use super::exec::{Exit, PLAIN, exec};
 use super::frame::Frame;
 use super::rows::{RowView, Sink};
@@ -24,6 +27,8 @@ pub struct Suspended {
     portal: Portal,
     /// Where to go on; `None`: at the end.
     at: Option<usize>,
+    /// S3: until it is closed.
+    stays: bool,
 }
 
 /// Takes so many rows.
@@ -50,19 +55,51 @@ impl Suspended {
         params: &[ValueRef<'_>],
         env: &Env<'_>,
     ) -> SqlResult<Suspended> {
-        debug_assert!(!program.writes, "S2");
+        debug_assert!(Self::can_be_left(program), "S2");
         let mut frame = Box::<Frame>::default();
         begin(&mut frame, program, connection, params, env)?;
         match connection.open_portal(&program.tables) {
             Ok(portal) => {
                 connection.end_statement()?;
-                Ok(Suspended { frame, program: program.clone(), portal, at: Some(0) })
+                Ok(Suspended { frame, program: program.clone(), portal, at: Some(0), stays: false })
             }
             Err(e) => {
                 connection.abort_statement();
                 Err(e)
             }
         }
+    }
+    /// Whether the program changes no rows, also not by the functions that it calls.
+    pub fn can_be_left(program: &Program) -> bool {
+        let changes = |op: &Op| {
+            matches!(
+                op,
+                Op::Insert { .. }
+                    | Op::InsertNew { .. }
+                    | Op::InsertOrLock { .. }
+                    | Op::Update { .. }
+                    | Op::PointUpdate { .. }
+                    | Op::Delete { .. }
+            )
+        };
+        !program.writes || program.functions.is_empty() && !program.ops.iter().any(changes)
+    }
+    /// What it saw is kept until it is closed (S3).
+    pub fn stay(&mut self) {
+        self.stays = true
+    }
+    /// Begins anew (S3); `params` are those that it was opened with.
+    pub fn restart(
+        &mut self,
+        connection: &Connection,
+        params: &[ValueRef<'_>],
+        env: &Env<'_>,
+    ) -> SqlResult<()> {
+        self.frame.finish();
+        *self.frame = Default::default();
+        self.frame.start(&self.program, params, env.memory_limit, connection)?;
+        self.at = Some(0);
+        Ok(())
     }
     /// Whether the program can be left behind each of its rows. One that gives the rows of a key by a single
     /// instruction can not; of one that asks the session, what it is told is of the moment when it is run.
@@ -92,7 +129,7 @@ impl Suspended {
         let Some(start) = self.at.filter(|_| most > 0) else { return Ok(0) };
         let (frame, program) = (&mut self.frame, &self.program);
         let mut few = Few { sink, taken: 0, most };
-        let left = connection.read_portal(&self.portal, |connection| {
+        let left = connection.read_portal(&self.portal, program.writes, |connection| {
             frame.surround(connection, env, |frame, connection, world| {
                 exec::<PLAIN>(frame, program, connection, &mut few, world, start)
             })
@@ -106,12 +143,14 @@ impl Suspended {
         }
         Ok(few.taken)
     }
-    /// Nothing more is read: what it held is given back. The portal stays open.
+    /// Nothing more is read: what it held is given back, but for what is to stay. The portal stays open.
     pub fn stop(&mut self) {
         self.at = None;
         self.frame.finish();
         *self.frame = Default::default();
-        self.portal.read_out()
+        if !self.stays {
+            self.portal.read_out()
+        }
     }
     /// Its portal alone.
     pub fn into_portal(self) -> Portal {

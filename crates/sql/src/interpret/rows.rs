@@ -62,6 +62,15 @@ impl<'a> RowView<'a> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// The first `n` values of it. A whole row of a table stays one.
+    pub fn first(&self, n: usize) -> RowView<'a> {
+        match self.0 {
+            Shape::Values { values, memory } => {
+                RowView(Shape::Values { values: values.get(..n).unwrap_or(values), memory })
+            }
+            Shape::Raw { .. } => *self,
+        }
+    }
     /// NULL for a column that is not there.
     #[inline]
     pub fn get(&self, column: usize) -> ValueRef<'a> {

@@ -1,4 +1,4 @@
-//! Which way into one table: an index by all its columns, a range of a B+-tree, or all rows.
+//! Which way into one table: `ctid`, an index by all its columns, a range of a B+-tree, or all rows.
 //!
 //! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use, which
 //! some of its pages tell, so that planning takes no longer for a larger table: k of m key columns of a
@@ -10,6 +10,7 @@ use super::logical::{Expr, ExprKind, Hidden};
 use super::physical::{Access, KeyValue};
 use super::refs::{Inputs, RelSet};
 use super::ways::Ways;
+use crate::bound::CTID;
 use crate::foreign::ForeignTable;
 use crate::imply::implies;
 use ondol_engine::{IndexDef, IndexKind, Table};
@@ -140,7 +141,10 @@ struct Conditions<'a> {
 
 fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> Conditions<'a> {
     let mut out = Conditions { equal: Vec::new(), bounds: Vec::new() };
-    let ty = |c: u16| table.def.columns.get(c as usize).map_or(TypeId::VOID, |c| c.ty.id);
+    let ty = |c: u16| match table.def.columns.get(c as usize) {
+        None if c == CTID => TypeId::TID,
+        column => column.map_or(TypeId::VOID, |c| c.ty.id),
+    };
     for e in conjuncts {
         if let Some((column, cond, value, side, value_ty)) = column_condition(e, place) {
             if value.calls(Volatility::Volatile) {
@@ -275,6 +279,23 @@ pub fn choose<'a>(
         uses_others: false,
     };
     let mut best_cost = cost(&best, n, limited, ways);
+    if let Some((_, tids, by)) = c.equal.iter().find(|(column, ..)| *column == CTID) {
+        let (tids, by) = (*tids, *by);
+        let lookups = if let KeyValue::List(l) = tids { l.len() as f64 } else { 1.0 };
+        let choice = Choice {
+            access: Access::Tid { tids, by },
+            by: vec![by],
+            lookups,
+            fetched: lookups.min(n),
+            rows: lookups.min(rows),
+            ordered: ordered || matches!(tids, KeyValue::One(_)),
+            uses_others: others(place.inputs, &tids),
+        };
+        let cost = cost(&choice, n, limited, ways);
+        if cost < best_cost {
+            (best, best_cost) = (choice, cost);
+        }
+    }
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         let Leading { keys, mut by, lists } = all[number].clone();
@@ -348,6 +369,7 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
     let fetch = match &c.access {
         // A scan in storage order touches memory in sequence.
         Access::Full => n * 0.5 + 5.0,
+        Access::Tid { .. } => c.lookups,
         Access::Lookup { unique: true, .. } => c.fetched.max(c.lookups),
         Access::Lookup { .. } => 1.0 + (c.fetched * 1.1).max(c.lookups),
         Access::Range { .. } => 3.0 + c.fetched * 1.3,

@@ -400,6 +400,10 @@ impl<'a> Show<'_, 'a> {
                         out.kind = "Seq Scan".to_string();
                         out.scans_all = true;
                     }
+                    Access::Tid { by, .. } => {
+                        out.kind = "Tid Scan".to_string();
+                        out.properties.push(("TID Cond", expr(by, names)));
+                    }
                     Access::Lookup { index, .. } => out.kind = format!("Index Scan using {}", using(*index)),
                     Access::Range { index, backward, .. } => {
                         let way = if *backward { " Backward" } else { "" };
@@ -492,7 +496,7 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
     // Which rows are in a partial index its definition says.
     let known = |index: usize| usize::from(table.def.indexes[index].options.partial);
     match access {
-        Access::Full => {}
+        Access::Full | Access::Tid { .. } => {}
         Access::Lookup { index, keys, .. } => {
             for (n, k) in keys.iter().enumerate().skip(known(*index)) {
                 let c = column(*index, n);

@@ -428,6 +428,7 @@ fn scan<'a>(rel: u16, source: &'a Source, choice: Choice<'a>, conditions: Vec<&'
                 keys.iter().zip(&by).any(|(k, b)| matches!(k, KeyValue::One(_)) && std::ptr::eq(*b, e));
             point && by_one || member.is_some_and(|m| std::ptr::eq(m, e))
         }
+        (Access::Tid { by, .. }, _) => std::ptr::eq(*by, e),
         _ => false,
     };
     let is_by = |e: &&Expr| by.iter().any(|b| std::ptr::eq(*b, *e));

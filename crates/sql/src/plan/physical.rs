@@ -25,6 +25,11 @@ pub enum KeyValue<'a> {
 #[derive(Clone, Debug)]
 pub enum Access<'a> {
     Full,
+    /// By `ctid`, as the condition says.
+    Tid {
+        tids: KeyValue<'a>,
+        by: &'a Expr,
+    },
     /// All columns of an index, by position in the table's indexes.
     Lookup {
         index: usize,
@@ -284,6 +289,13 @@ impl<'a> Node<'a> {
                 recheck.iter().for_each(|e| f(e));
                 match access {
                     Access::Full => {}
+                    Access::Tid { tids, by } => {
+                        match tids {
+                            KeyValue::One(e) => f(e),
+                            KeyValue::List(l) => l.iter().for_each(&mut *f),
+                        }
+                        f(by)
+                    }
                     Access::Lookup { keys, member, .. } => {
                         for k in keys {
                             match k {

@@ -71,8 +71,10 @@ impl Node<'_> {
         let n = self.rows;
         match &self.operator {
             Operator::Nothing => (0.0, ROW),
+            Operator::Empty { .. } => (0.0, 0.0),
             Operator::Scan { source: Source::Table(t), access, .. } => match access {
                 Access::Full => (0.0, t.pages() as f64 * 0.5 + t.estimate_rows() as f64 * ROW),
+                Access::Tid { .. } => (0.0, n * 2.0 * ROW),
                 Access::Lookup { keys, .. } => (LOOKUP, LOOKUP * keys.len() as f64 + n * 2.0 * ROW),
                 Access::Range { .. } => (LOOKUP, LOOKUP + n * 2.0 * ROW),
             },

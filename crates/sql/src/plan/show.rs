@@ -1,6 +1,7 @@
 //! Expressions as EXPLAIN shows them: near to SQL, short, and only for reading.
-use super::logical::{Aggregate, Expr, ExprKind, Inside};
+use super::logical::{Aggregate, Expr, ExprKind, Inside, known};
 use super::physical::{Node, Operator, Root, Statement, Subplan};
+use crate::bound::CTID;
 use ondol_types::Value;
 use ondol_types::func::{self, FuncId, operator};
 use std::collections::HashMap;
@@ -56,7 +57,8 @@ impl<'p, 'a> Names<'p, 'a> {
         let n = column as usize;
         let Some(relation) = self.statement.relations.get(rel as usize) else { return format!("column{n}") };
         if !relation.alias.is_empty() {
-            let name = relation.columns.get(n).map_or("?", |c| &c.0);
+            let own = if column == CTID { "ctid" } else { "?" };
+            let name = relation.columns.get(n).map_or(own, |c| &c.0);
             return if self.qualified { format!("{}.{name}", relation.alias) } else { name.to_string() };
         }
         match self.unnamed.get(&rel) {
@@ -154,7 +156,7 @@ pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
         // They are columns in a plan (logical/Y1).
         ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => "?".to_string(),
         ExprKind::Call { args, .. } if let Some(text) = set_call(args, names) => text,
-        ExprKind::Call { func, args } if let Some(text) = array_call(*func, args, names) => text,
+        ExprKind::Call { func, args } if let Some(text) = special_call(*func, args, names) => text,
         ExprKind::Call { func, args } => {
             match (operator::of_function(*func), without_template(*func, args)) {
                 (Some(op), [l, r]) => format!("({} {} {})", expr(l, names), op.name, expr(r, names)),
@@ -222,11 +224,16 @@ fn without_template(function: FuncId, args: &[Expr]) -> &[Expr] {
     }
 }
 
-/// What the grammar makes of arrays.
-fn array_call(function: FuncId, args: &[Expr], names: &Names<'_, '_>) -> Option<String> {
+/// What the grammar makes of arrays and of cursors.
+fn special_call(function: FuncId, args: &[Expr], names: &Names<'_, '_>) -> Option<String> {
     use func::id::*;
     let list = |l: &[Expr], by: &str| l.iter().map(|e| expr(e, names)).collect::<Vec<_>>().join(by);
     Some(match (function, args) {
+        (TID_EQ, [_, Expr { kind: ExprKind::Call { func: CURRENT_OF, args }, .. }])
+            if let Some(Value::Text(cursor)) = args.first().and_then(known) =>
+        {
+            format!("CURRENT OF {}", ondol_types::name::quote(cursor))
+        }
         (ARRAY_OF_ITEMS | ARRAY_OF_ARRAYS, [_, items @ ..]) => format!("ARRAY[{}]", list(items, ", ")),
         (ARRAY_ELEMENT, [array, subscripts @ ..]) => {
             format!("{}[{}]", expr(array, names), list(subscripts, "]["))

@@ -37,7 +37,11 @@ fn arrays_of_every_type_keep_promises() {
     for ty in TypeId::arrays().filter(|t| t.element() != Some(TypeId::ACLITEM)) {
         // What is empty or has blanks stands in quotes.
         let quoted = |s: &str| {
-            if s.is_empty() || s.contains(' ') && !s.starts_with('"') { format!("\"{s}\"") } else { s.into() }
+            if s.is_empty() || s.contains([' ', ',']) && !s.starts_with('"') {
+                format!("\"{s}\"")
+            } else {
+                s.into()
+            }
         };
         let (a, b) = two(ty.element().expect("an array's"));
         let (a, b): (String, String) = (quoted(a), quoted(b));

@@ -34,6 +34,7 @@ pub mod quoted_char;
 pub mod real;
 pub mod record;
 pub mod registered;
+pub mod tid;
 pub(crate) mod time;
 pub(crate) mod timetz;
 pub mod uuid;
@@ -104,6 +105,7 @@ catalog! {
     36 XID Xid internal::xid;
     37 TIME Time time;
     38 TIMETZ Timetz timetz;
+    39 TID Tid tid;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.

@@ -198,6 +198,9 @@ pub trait Caller {
     fn set(&self, name: &str, value: Option<&str>, local: bool) -> SqlResult<String>;
     /// Tells the user something, once the statement has succeeded.
     fn warn(&self, sqlstate: &'static str, message: String);
+    /// The bits of the `ctid` of the row on which a cursor stands, of a table by its name and number; `None`
+    /// where it has none of that table.
+    fn current_row(&self, cursor: &str, table: (&str, i32)) -> SqlResult<Option<u64>>;
 }
 
 /// Nobody: a function that asks is not called here.
@@ -212,6 +215,9 @@ impl Caller for NoCaller {
         self.setting(name).map(Option::unwrap_or_default)
     }
     fn warn(&self, _: &'static str, _: String) {}
+    fn current_row(&self, cursor: &str, _: (&str, i32)) -> SqlResult<Option<u64>> {
+        self.setting(cursor).map(|_| None)
+    }
 }
 
 impl Context<'static> {
@@ -348,7 +354,7 @@ const FAMILIES: &[&[FuncDef]] = &[
 ];
 
 /// One more than the largest number in use.
-const LIMIT: usize = 1620;
+const LIMIT: usize = 1720;
 
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {

@@ -2,6 +2,7 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, Stored, internal};
+use crate::bound::CTID;
 use crate::code::program::PARAM_REGISTERS;
 use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
 use crate::plan::logical::{Expr, ExprKind, has_query};
@@ -111,6 +112,7 @@ impl<'a> Gen<'a> {
             return None;
         }
         match &place.source {
+            Source::Registers { .. } if column == CTID => place.tid,
             Source::Registers { first } => Some(first + column),
             Source::Changed { columns, .. } => columns.iter().find(|(c, _)| *c == column).map(|(_, r)| *r),
             _ => None,
@@ -119,7 +121,7 @@ impl<'a> Gen<'a> {
 
     pub fn column(&mut self, rel: u16, column: u16, dst: u16) -> SqlResult<()> {
         let place = self.place(rel)?;
-        let (null, source) = (place.null, place.source.clone());
+        let (null, tid, source) = (place.null, place.tid, place.source.clone());
         let end = match null {
             Some(flag) => {
                 let (isnt, end) = (self.label(), self.label());
@@ -133,6 +135,10 @@ impl<'a> Gen<'a> {
         };
         match source {
             Source::None => return Err(internal(&format!("column {column} of rel {rel} is not bound here"))),
+            Source::Registers { .. } if column == CTID => {
+                let a = tid.ok_or_else(|| internal("a row in registers that is nowhere"))?;
+                self.op(Op::Move { dst: Out(dst), a: Reg(a) })
+            }
             Source::Registers { first } => self.op(Op::Move { dst: Out(dst), a: Reg(first + column) }),
             Source::Table { cursor } => self.table_column(cursor, column, dst)?,
             Source::Changed { cursor, columns } => match columns.iter().find(|(c, _)| *c == column) {
@@ -162,6 +168,10 @@ impl<'a> Gen<'a> {
     }
 
     fn table_column(&mut self, cursor: u16, column: u16, dst: u16) -> SqlResult<()> {
+        if column == CTID {
+            self.op(Op::RowTid { dst: Out(dst), cursor: Cur(cursor) });
+            return Ok(());
+        }
         let row_at = self.row_at(cursor);
         let table = self.cursor_table(cursor);
         let Some(c) = table.layout.columns.get(column as usize) else {

@@ -79,6 +79,8 @@ pub(super) struct Place<'a> {
     pub source: Source,
     /// A register that is true while the relation stands for a row of NULLs.
     pub null: Option<u16>,
+    /// The register that has the `ctid` of a row whose columns are in registers.
+    pub tid: Option<u16>,
     /// Columns to keep when it is stored.
     pub used: BTreeSet<u16>,
     /// Its row's identity must be kept as well.
@@ -205,7 +207,7 @@ pub fn generate<'a>(
 /// What is known of the relations before any code is there.
 fn places<'a>(statement: &'a physical::Statement<'a>) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = (statement.used_columns().into_iter())
-        .map(|used| Place { source: Source::None, null: None, used, keep_row: false, table: None })
+        .map(|used| Place { source: Source::None, null: None, tid: None, used, keep_row: false, table: None })
         .collect();
     let mut look = |n: &'a Node<'a>| {
         if let Operator::Scan { rel, source: logical::Source::Table(t), .. } = &n.operator
@@ -552,6 +554,8 @@ fn takes_memory(op: &Op) -> bool {
             | Op::ColOpaque { .. }
             | Op::ColNumeric { .. }
             | Op::ColChar { .. }
+            | Op::RowTid { .. }
+            | Op::NewTid { .. }
             | Op::HashCol { .. }
             | Op::MatCol { .. }
             | Op::SortCol { .. }

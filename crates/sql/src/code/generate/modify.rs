@@ -12,7 +12,7 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, internal};
-use crate::bound::{COMPUTED, RowCheck, computed_first};
+use crate::bound::{COMPUTED, CTID, RowCheck, computed_first};
 use crate::code::program::CursorDef;
 use crate::plan::logical::{ConflictUpdate, Expr, NewColumn, OnConflict};
 use crate::plan::physical::{Access, KeyValue, Operator, Root};
@@ -60,8 +60,18 @@ impl<'a> Gen<'a> {
             }
             let values = Span::new(first, width);
             let mut row = first;
+            let shows_tid = !returning.is_empty() && g.place(*rel)?.used.contains(&CTID);
+            let tid = shows_tid.then(|| g.register());
+            let note_tid = |g: &mut Gen<'a>| {
+                if let Some(tid) = tid {
+                    g.op(Op::NewTid { dst: Out(tid) })
+                }
+            };
             match on_conflict {
-                None => g.op(Op::Insert { table: tab, values }),
+                None => {
+                    g.op(Op::Insert { table: tab, values });
+                    note_tid(g)
+                }
                 Some(OnConflict { arbiters, update: None }) => {
                     let (arbiters, met) = (g.list(arbiters.clone()), g.label());
                     let to = if g.measure { met } else { next };
@@ -77,11 +87,13 @@ impl<'a> Gen<'a> {
                     } else {
                         g.here(met);
                     }
+                    note_tid(g)
                 }
                 Some(OnConflict { arbiters, update: Some(update) }) => {
                     let arbiters = g.list(arbiters.clone());
                     let (cursor, met, done) = (g.cursor(&table.0, None), g.label(), g.label());
                     g.op(Op::InsertOrLock { cursor, values, arbiters, to: met });
+                    note_tid(g);
                     g.tally_start(number + 1);
                     let shown = !returning.is_empty();
                     if shown {
@@ -94,6 +106,9 @@ impl<'a> Gen<'a> {
                     g.jump(done);
                     g.here(met);
                     g.tally_row(number + 1);
+                    if let Some(tid) = tid {
+                        g.op(Op::RowTid { dst: Out(tid), cursor })
+                    }
                     g.put(*rel, Source::Table { cursor: cursor.0 })?;
                     g.put(update.excluded, Source::Registers { first })?;
                     g.change_met(update, &table.0, cursor, shown.then_some(row), *rel, next)?;
@@ -104,6 +119,7 @@ impl<'a> Gen<'a> {
             g.tally_row(*number);
             if !returning.is_empty() {
                 g.put(*rel, Source::Registers { first: row })?;
+                g.place(*rel)?.tid = tid;
                 g.returning(returning)?;
             }
             Ok(())
@@ -132,7 +148,7 @@ impl<'a> Gen<'a> {
             self.put(rel, Source::Table { cursor: cursor.0 })?;
         }
         if let Some(row) = row {
-            let used: Vec<u16> = self.place(rel)?.used.iter().copied().collect();
+            let used: Vec<u16> = self.place(rel)?.used.iter().copied().filter(|c| *c != CTID).collect();
             for c in used {
                 match changed.iter().find(|(a, _)| *a == c) {
                     Some((_, r)) => self.op(Op::Move { dst: Out(row + c), a: Reg(*r) }),
@@ -244,7 +260,11 @@ impl<'a> Gen<'a> {
                     let first = g.registers(table.0.def.columns.len());
                     let used: Vec<u16> = g.place(*rel)?.used.iter().copied().collect();
                     for c in used {
-                        g.column(*rel, c, first + c)?;
+                        let dst = if c == CTID { g.register() } else { first + c };
+                        g.column(*rel, c, dst)?;
+                        if c == CTID {
+                            g.place(*rel)?.tid = Some(dst)
+                        }
                     }
                     g.op(Op::Delete { cursor });
                     g.put(*rel, Source::Registers { first })?;

@@ -203,6 +203,33 @@ impl<'a> Gen<'a> {
                 self.end_turns(mark, reset);
                 Ok(())
             }
+            Access::Tid { tids: KeyValue::One(e), .. } => {
+                let cursor = self.cursor(table, None);
+                let end = self.label();
+                let a = Reg(self.expr(e)?);
+                self.op(Op::TidRow { cursor, a, to: end });
+                self.found(rel, cursor, recheck, end, node, consume)?;
+                self.here(end);
+                Ok(())
+            }
+            Access::Tid { tids: KeyValue::List(list), .. } => {
+                let cursor = self.cursor(table, None);
+                let hash = self.key_list(list, TypeId::TID)?;
+                self.op(Op::HashRewind { hash });
+                let (next, end) = (self.label(), self.label());
+                let mark = self.mark();
+                self.here(next);
+                let reset = self.reset(mark);
+                self.op(Op::HashNext { hash, to: end });
+                let r = self.register();
+                self.op(Op::HashCol { dst: Out(r), hash, column: Col(0) });
+                self.op(Op::TidRow { cursor, a: Reg(r), to: next });
+                self.found(rel, cursor, recheck, next, node, consume)?;
+                self.jump(next);
+                self.here(end);
+                self.end_turns(mark, reset);
+                Ok(())
+            }
             Access::Lookup { index, keys, unique, member } => {
                 let cursor = self.cursor(table, Some(*index));
                 let list = keys.iter().position(|k| matches!(k, KeyValue::List(_)));
