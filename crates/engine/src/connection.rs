@@ -31,6 +31,7 @@ use ondol_types::SqlResult;
 use statement::Statement;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use transaction::Explicit;
 
@@ -120,6 +121,8 @@ pub struct Connection {
     pub(crate) announced: Vec<Arc<Table>>,
     /// Something was claimed, or changed of definitions.
     pub(crate) defining: bool,
+    /// Whether the transaction that has added labels to enums is open; none if it has added none.
+    pub(crate) fresh_labels: Option<Arc<AtomicBool>>,
     /// A table was copied beside its users (beside/B4).
     pub(crate) copied: bool,
     /// What foreign keys have to say of what was changed.
@@ -165,8 +168,10 @@ impl Connection {
             registered: None,
             announced: vec![],
             defining: false,
+            fresh_labels: None,
             copied: false,
             keys: foreign::Keys::new(db.charge()),
+            inserted: Oid::NONE,
             changes: vec![],
             row: vec![],
             gone: vec![],

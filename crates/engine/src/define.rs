@@ -88,6 +88,9 @@ impl Connection {
         if !self.defining {
             return;
         }
+        if let Some(open) = self.fresh_labels.take() {
+            open.store(false, Ordering::Relaxed)
+        }
         let draft = self.draft.take();
         let view = self.view.get_mut().take();
         let gone = if committed { &mut self.dropped } else { &mut self.made };

@@ -827,6 +827,7 @@ fn load_types(session: &Session, d: &Dictionary, places: &Places) -> SqlResult<T
             not_null: flag(&r[6]),
             default: (!r[7].is_null()).then(|| string(&r[7])),
             parts,
+            fresh: None,
         };
         let ty = def.type_id()?;
         types.insert(number, ty);

@@ -5,10 +5,11 @@
 use super::{Catalog, ColumnDef, Connection, FunctionDef, Name, Table, claims, d, there_is_schema};
 use crate::catalog::{Returns, TableDef};
 use crate::view::{Slot, ViewDef};
-use ondol_types::user::{Part, UserDef, in_order};
+use ondol_types::user::{Fresh, Part, UserDef, enumeration, in_order};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Types before and after a change.
 type Changed = BTreeMap<TypeId, TypeId>;
@@ -109,7 +110,7 @@ impl Connection {
                 d::remove_type(&mut me.session, &db.dictionary, def.number)?;
                 d::add_type(&mut me.session, &db.dictionary, &def)?;
                 let mut changed = Changed::new();
-                let new = def.type_id()?;
+                let new = me.with_fresh_labels(old, &def).type_id()?;
                 note(&mut changed, old, new);
                 let draft = me.draft();
                 draft.ty(name, None);
@@ -137,6 +138,23 @@ impl Connection {
                 Ok(())
             },
         )
+    }
+
+    /// A changed definition that knows which of an enum's labels the transaction has added
+    /// (user/enumeration/G3).
+    fn with_fresh_labels(&mut self, old: TypeId, def: &UserDef) -> UserDef {
+        let mut def = def.clone();
+        let Some(old) = old.user().filter(|_| def.kind == enumeration::CODE) else { return def };
+        let own = self.fresh_labels.clone();
+        let before = old.fresh.iter().filter(|f| own.as_ref().is_some_and(|o| Arc::ptr_eq(o, &f.open)));
+        let mut keys: Vec<i64> = before.flat_map(|f| f.keys.iter().copied()).collect();
+        keys.extend(def.parts.iter().map(|p| p.key).filter(|k| !old.parts.iter().any(|p| p.key == *k)));
+        def.fresh = None;
+        if !keys.is_empty() {
+            let open = self.fresh_labels.get_or_insert_with(|| Arc::new(AtomicBool::new(true))).clone();
+            def.fresh = Some(Fresh { keys, open })
+        }
+        def
     }
 
     /// Removes a type on which nothing depends.

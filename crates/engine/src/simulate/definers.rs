@@ -470,6 +470,7 @@ fn domain_of(name: &Name, parts: i64, base: Option<Type>) -> UserDef {
         not_null: false,
         default: None,
         parts: (0..parts).map(part).collect(),
+        fresh: None,
     }
 }
 

@@ -255,6 +255,7 @@ impl<'a> Binder<'a> {
             not_null: false,
             default: None,
             parts: Vec::new(),
+            fresh: None,
         };
         let mut nullable: Option<bool> = None;
         for node in &s.constraints {

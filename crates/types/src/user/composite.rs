@@ -63,6 +63,7 @@ pub fn define(schema: u32, name: &str, fields: Vec<(String, Type)>) -> SqlResult
         not_null: false,
         default: None,
         parts: Vec::with_capacity(fields.len()),
+        fresh: None,
     };
     for (name, ty) in fields {
         if def.parts.iter().any(|p| p.name == name) {
@@ -87,6 +88,7 @@ pub fn of_table(table: u32, schema: u32, name: &str, columns: impl Iterator<Item
         not_null,
         default,
         parts: Vec::new(),
+        fresh: None,
     };
     columns.for_each(|(name, ty)| def.push(name, ty));
     def

@@ -7,6 +7,8 @@
 //! - **G2** Keys leave room: [`END`] apart at the ends; between two labels, [`WITHIN`] above the lower one,
 //!   or half way where less is left. So tens of thousands of labels can come one behind another at one place,
 //!   or all before the last; only after thirty that come each right behind the same label is there no room.
+//! - **G3** A label that was added to an enum is not given as a value before the transaction that has added
+//!   it has committed ([`super::Fresh`]), as in PostgreSQL, in whose indexes values would outlive a rollback.
 //!
 //! Source: PostgreSQL 15's documentation, 8.7 and 9.10, CREATE TYPE and ALTER TYPE, and its answers.
 
@@ -16,6 +18,7 @@ use crate::catalog::{Form, Key, compares, comparisons};
 use crate::func::{Call, OperatorDef, functions, internal};
 use crate::ty::{Category, Class, Modifier};
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, array, sqlstate};
+use std::sync::atomic::Ordering;
 
 /// The kind's code.
 pub const CODE: &str = "enum";
@@ -62,11 +65,24 @@ fn labels(ty: TypeId) -> &'static [Part] {
 }
 
 fn read(text: &str, ty: Type) -> SqlResult<Value> {
-    let found = labels(ty.id).iter().find(|l| l.name == text);
-    found.map(|l| value(ty.id, l.key)).ok_or_else(|| {
-        let message = format!("invalid input value for enum {}: \"{text}\"", ty.id);
-        SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message)
-    })
+    match labels(ty.id).iter().find(|l| l.name == text) {
+        Some(label) => used(ty.id, label),
+        None => {
+            let message = format!("invalid input value for enum {}: \"{text}\"", ty.id);
+            Err(SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message))
+        }
+    }
+}
+
+/// The value of a label, if it may be used (G3).
+fn used(ty: TypeId, label: &Part) -> SqlResult<Value> {
+    let fresh = ty.user().and_then(|u| u.fresh.as_ref());
+    if fresh.is_some_and(|f| f.keys.contains(&label.key) && f.open.load(Ordering::Relaxed)) {
+        let message = format!("unsafe use of new value \"{}\" of enum type {ty}", label.name);
+        return Err(SqlError::new(sqlstate::UNSAFE_NEW_ENUM_VALUE, message)
+            .hint("New enum values must be committed before they can be used."));
+    }
+    Ok(value(ty, label.key))
 }
 
 /// Bytes of a damaged file may be no label's.
@@ -119,7 +135,8 @@ pub fn define(schema: u32, name: &str, labels: &[&str]) -> SqlResult<UserDef> {
         parts.push(Part { key, name: label.to_string(), text: None, ty: None });
     }
     let (number, array, base, not_null, default) = (0, 0, None, false, None);
-    Ok(UserDef { number, array, schema, name: name.to_string(), kind: CODE, base, not_null, default, parts })
+    let (name, fresh) = (name.to_string(), None);
+    Ok(UserDef { number, array, schema, name, kind: CODE, base, not_null, default, parts, fresh })
 }
 
 /// Where a new label comes.
@@ -201,10 +218,10 @@ fn asked(c: &Call<'_>) -> SqlResult<(TypeId, TypeId)> {
 
 fn end(c: &Call<'_>, which: fn(&[Part]) -> Option<&Part>) -> SqlResult<Value> {
     let (_, ty) = asked(c)?;
-    which(labels(ty)).map(|l| value(ty, l.key)).ok_or_else(|| {
-        let message = format!("enum {ty} contains no values");
-        SqlError::new("55000", message)
-    })
+    match which(labels(ty)) {
+        Some(label) => used(ty, label),
+        None => Err(SqlError::new("55000", format!("enum {ty} contains no values"))),
+    }
 }
 
 /// A bound of a range; `None` for NULL.
@@ -215,7 +232,7 @@ fn bound(c: &Call<'_>, i: usize) -> Option<i64> {
 fn range(c: &Call<'_>, from: Option<i64>, to: Option<i64>) -> SqlResult<Value> {
     let (array, ty) = asked(c)?;
     let within = |l: &&Part| from.is_none_or(|f| l.key >= f) && to.is_none_or(|t| l.key <= t);
-    let items: Vec<Value> = labels(ty).iter().filter(within).map(|l| value(ty, l.key)).collect();
+    let items = labels(ty).iter().filter(within).map(|l| used(ty, l)).collect::<SqlResult<Vec<Value>>>()?;
     if items.is_empty() { Ok(empty(array)) } else { array::of_values(ty, &items) }
 }
 

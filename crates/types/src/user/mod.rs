@@ -19,7 +19,8 @@ use crate::func::{FuncDef, OperatorDef};
 use crate::ty::{self, Category, Class, Modifier, TypeDef};
 use crate::{SqlError, SqlResult, Type, TypeId, name, sqlstate};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 macro_rules! kinds {
     ($($module:ident;)*) => {
@@ -66,6 +67,29 @@ pub struct UserDef {
     pub default: Option<String>,
     /// In the order of their keys.
     pub parts: Vec<Part>,
+    /// Those that are not to be used yet; nothing of it is stored.
+    pub fresh: Option<Fresh>,
+}
+
+/// Parts that an open transaction has added, by their keys (enumeration/G3). It is equal to itself and its
+/// clones alone, so that a definition with it is another than any of its kind.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    pub keys: Vec<i64>,
+    /// The transaction is open.
+    pub open: Arc<AtomicBool>,
+}
+
+impl PartialEq for Fresh {
+    fn eq(&self, other: &Fresh) -> bool {
+        Arc::ptr_eq(&self.open, &other.open) && self.keys == other.keys
+    }
+}
+impl Eq for Fresh {}
+impl Hash for Fresh {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.keys.hash(state)
+    }
 }
 
 /// A part of a definition; what it means depends on the kind.
