@@ -110,6 +110,7 @@ pub mod sqlstate {
     pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub const CANNOT_COERCE: &str = "42846";
+    pub const INVALID_COLUMN_DEFINITION: &str = "42611";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
     pub const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub const INVALID_FUNCTION_DEFINITION: &str = "42P13";

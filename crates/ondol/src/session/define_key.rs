@@ -194,20 +194,20 @@ impl Session {
             for table in catalog.tables() {
                 known |= table.def.is_constraint(name);
                 for key in table.def.foreign.iter().filter(|f| f.name == *name) {
-                    if !key.deferrable {
-                        return Err(fixed());
+                    match key.deferrable {
+                        true => keys.push((table.def.id, name.clone())),
+                        // It is immediate already.
+                        false if !deferred => {}
+                        false => return Err(fixed()),
                     }
-                    keys.push((table.def.id, name.clone()))
                 }
             }
-            if keys.len() == before {
-                return Err(match known {
-                    true => fixed(),
-                    false => {
-                        let message = format!("constraint \"{name}\" does not exist");
-                        SqlError::new(sqlstate::UNDEFINED_OBJECT, message)
-                    }
-                });
+            if !known {
+                let message = format!("constraint \"{name}\" does not exist");
+                return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+            }
+            if keys.len() == before && deferred {
+                return Err(fixed());
             }
         }
         self.connection.set_constraints(Some(keys), deferred)

@@ -11,7 +11,7 @@ use super::tree::{kind, need, refuse, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, accepted, check, coerce};
 use crate::bound::{
-    AlterTable, AlteredColumn, ExprKind, GoneKey, NewForeign, NewIndex, NewKey, NewSequence, SequenceChanges,
+    AlterTable, AlteredColumn, GoneKey, NewForeign, NewIndex, NewKey, NewSequence, SequenceChanges,
     SequenceOf, Statement,
 };
 use crate::parse::tree::{
@@ -24,7 +24,7 @@ use ondol_engine::{ColumnDef, Generated, IndexKind, Name, Path, Relation, TableD
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, known, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
 /// A table's definition while actions are done to it.
 struct Altered<'a> {
@@ -496,10 +496,11 @@ impl<'a> Binder<'a> {
                     None => None,
                     Some(value) => {
                         let bound = self.default_value(value, &def.columns[n]).map_err(placeless)?;
-                        let is_null = matches!(bound.kind, ExprKind::Const(Value::Null));
-                        // NULL is none, unless the column's domain has one.
-                        let is_none = is_null && def.columns[n].domain.is_none();
-                        if is_none { None } else { Some(self.default_text(value, &def.columns[n])?) }
+                        if super::ddl::is_no_default(&bound, &def.columns[n]) {
+                            None
+                        } else {
+                            Some(self.default_text(value, &def.columns[n])?)
+                        }
                     }
                 }
             }
@@ -874,6 +875,11 @@ impl<'a> Binder<'a> {
         let ty = any_type(self.names(), name).map_err(placeless)?;
         let (declared, ty) = (ty, ty.base());
         let old = def.columns[n].clone();
+        if old.computed().is_some() && new.raw_default.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            return Err(wrong(sqlstate::INVALID_COLUMN_DEFINITION, message.into())
+                .detail(format!("Column \"{}\" is a generated column.", c.name)));
+        }
         if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
             let message = format!("column \"{}\" has pseudo-type {}", c.name, super::name_of(ty.id));
             return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
@@ -910,7 +916,7 @@ impl<'a> Binder<'a> {
             if check::generated_of(self.catalog, def, other)?.contains(&(n as u16)) {
                 let message = "cannot alter type of a column used by a generated column";
                 let (name, other) = (&c.name, &other.name);
-                return Err(wrong(sqlstate::SYNTAX_ERROR, message.into())
+                return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message.into())
                     .detail(format!("Column \"{name}\" is used by generated column \"{other}\".")));
             }
         }

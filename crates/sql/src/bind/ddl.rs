@@ -12,7 +12,7 @@ use super::tree::{
 };
 use super::types::{any_type, user_type};
 use super::{Binder, system};
-use crate::bound::{Dropped, ExprKind, NewForeign, NewIndex, NewSequence, SequenceOf, Statement};
+use crate::bound::{Dropped, Expr, ExprKind, NewForeign, NewIndex, NewSequence, SequenceOf, Statement};
 use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar,
     node::Node as Kind,
@@ -22,7 +22,12 @@ use ondol_engine::{
     CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, IndexOptions, Name, Nature, OnCommit, Relation,
     TableDef,
 };
-use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
+
+/// Whether a column's default is none: NULL, unless its domain has one, or it is converted to a length.
+pub(super) fn is_no_default(default: &Expr, column: &ColumnDef) -> bool {
+    matches!(default.kind, ExprKind::Const(Value::Null)) && column.domain.is_none() && column.ty.typmod < 0
+}
 
 /// Bytes in a name.
 const MAX_NAME: usize = 63;
@@ -433,7 +438,7 @@ impl<'a> Binder<'a> {
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
         let mut sequence = serial.map(|id| self.serial_sequence(id));
         let mut generation: Option<&'a Node> = None;
-        let (mut last, mut kept) = (None, false);
+        let (mut last, mut kept, mut is_none) = (None, false, false);
         for node in &c.constraints {
             let Kind::Constraint(k) = kind(node)? else { return Err(unexpected("a column constraint")) };
             let before = last.replace(k.contype());
@@ -518,7 +523,8 @@ impl<'a> Binder<'a> {
                         return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
                     }
                     let value = need(&k.raw_expr)?;
-                    self.default_value(value, &column)?;
+                    let bound = self.default_value(value, &column)?;
+                    is_none = is_no_default(&bound, &column);
                     column.default = Some(self.default_text(value, &column)?);
                 }
                 ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
@@ -568,6 +574,9 @@ impl<'a> Binder<'a> {
             }
             // Its text is made when all columns are known.
             column.generated = Some(Generated::Stored(String::new()));
+        }
+        if is_none {
+            column.default = None
         }
         self.new_generation_of = generation;
         column.not_null = nullable == Some(false) || sequence.is_some();

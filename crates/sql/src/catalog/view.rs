@@ -355,7 +355,9 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
             "information_schema.domains",
             "",
             format!(
-                "SELECT {DB}, nt.nspname, t.typname, {data_type}, {}, {}, NULL, NULL, NULL,
+                "SELECT {DB}, nt.nspname, t.typname, CASE WHEN nbt.nspname = 'pg_catalog'
+                        THEN pg_catalog.format_type(t.typbasetype, NULL) ELSE 'USER-DEFINED' END,
+                    {}, {}, NULL, NULL, NULL,
                     CASE WHEN nco.nspname IS NOT NULL THEN {DB} END, nco.nspname, co.collname,
                     {}, {}, {}, {}, {}, {}, t.typdefault, {DB}, nbt.nspname, bt.typname,
                     NULL, NULL, NULL, NULL, 1
