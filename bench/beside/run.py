@@ -7,7 +7,7 @@ from compare import Difference, compare
 from ondol import Shell
 from postgres import exchange
 
-STATEFUL = ("changes", "transactions", "copies", "sessions")
+STATEFUL = ("changes", "transactions", "copies", "sessions", "cursors", "definitions", "types", "views", "keys", "indexes", "sequences")
 LIMIT = 75
 
 

@@ -5,7 +5,12 @@ from case import Case, Step
 LEVELS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-# Locks weaker than those that Ondol has: only in some cases, since what differs there is known.
+# In a transaction: each session has its own cursor.
+CURSORS = (
+    "DECLARE c CURSOR FOR SELECT * FROM t1 WHERE id >= {i} ORDER BY id FOR UPDATE", "DECLARE c CURSOR FOR SELECT id, v FROM t1 ORDER BY id FOR NO KEY UPDATE", "DECLARE c CURSOR FOR SELECT * FROM t1 WHERE id = {i}", "DECLARE c CURSOR FOR SELECT * FROM t1 WHERE v < 3 ORDER BY id FOR SHARE", "DECLARE c CURSOR FOR SELECT * FROM t1 WHERE v <> {v} ORDER BY id FOR UPDATE SKIP LOCKED",
+    "FETCH c", "FETCH c", "FETCH c", "FETCH 2 c", "MOVE c", "UPDATE t1 SET v = v + 1 WHERE CURRENT OF c", "UPDATE t1 SET w = w || 'c' WHERE CURRENT OF c RETURNING *", "DELETE FROM t1 WHERE CURRENT OF c", "CLOSE c",
+)
+# Of the four modes those that others meet seldom.
 WEAK = ("SELECT * FROM t1 WHERE id = {i} FOR NO KEY UPDATE", "SELECT * FROM t1 WHERE id = {i} FOR KEY SHARE")
 
 
@@ -20,9 +25,11 @@ UPSERTS = (
 )
 
 
-def statement(rng, weak, keyed):
+def statement(rng, weak, keyed, within):
     if keyed and rng.random() < 0.3:
         return rng.choice(UPSERTS).format(i=rng.randint(1, 5), j=rng.randint(1, 6), v=rng.randint(0, 4))
+    if within and rng.random() < 0.25:
+        return rng.choice(CURSORS).format(i=rng.randint(1, 3), v=rng.randint(0, 3))
     if weak and rng.random() < 0.1:
         return rng.choice(WEAK).format(i=rng.randint(1, 5))
     i, j, v = rng.randint(1, 5), rng.randint(1, 6), rng.randint(0, 4)
@@ -37,7 +44,8 @@ def statement(rng, weak, keyed):
 
 
 def case(rng):
-    key, weak = rng.choice((" PRIMARY KEY", " PRIMARY KEY", "")), rng.random() < 0.15
+    key, weak = rng.choice((" PRIMARY KEY", " PRIMARY KEY", "")), rng.random() < 0.5
+    cursors = rng.random() < 0.4
     steps = [Step("DROP TABLE IF EXISTS t1", made=True), Step(f"CREATE TABLE t1 (id integer{key}, v integer, w text)", made=True),
              Step("INSERT INTO t1 VALUES", own_rows=[f"({i}, {rng.randint(0, 3)}, 'a')" for i in range(1, rng.choice((2, 3, 5)) + 1)], made=True)]
     if rng.random() < 0.5:
@@ -57,7 +65,7 @@ def case(rng):
         elif within[name] and roll < 0.18:
             steps.append(Step(rng.choice(("SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "SAVEPOINT s")), session=name))
         else:
-            steps.append(Step(statement(rng, weak, bool(key)), session=name))
+            steps.append(Step(statement(rng, weak, bool(key), cursors and within[name]), session=name))
     steps += [Step("COMMIT", session=n) for n in names] * 2
     steps.append(Step("SELECT * FROM t1"))
     return Case("sessions", steps, concurrent=True)
