@@ -114,10 +114,11 @@ impl Connection {
     pub(crate) fn rebuild_beside(
         &mut self,
         old: &Arc<Table>,
-        def: TableDef,
+        mut def: TableDef,
         origins: &[Origin],
     ) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
+        def.lay_anew();
         let heaps = db.next_heaps(&def)?;
         self.made.push(heaps);
         let copy = Table::new(&db.kernel, def.clone(), heaps, vec![], None);
@@ -485,7 +486,8 @@ impl<'a> Copier<'a> {
     /// Gives up the strings of what was there before.
     fn drop_strings(&mut self) -> SqlResult<()> {
         let mut gone = vec![];
-        row::strings_of(&self.copy.layout, &self.before, |slot, len| gone.push((slot, len)));
+        let strings = Newest(&self.session);
+        row::strings_of(&self.copy.layout, &self.before, &strings, |slot, len| gone.push((slot, len)));
         for (slot, len) in gone {
             self.session.drop_string(&self.store, slot, len).map_err(error::kernel)?
         }

@@ -31,6 +31,23 @@ pub struct ColumnDef {
     pub generated: Option<Generated>,
     /// The numbers of sequences that go with the column: those of serial, and of OWNED BY.
     pub owns: Vec<u32>,
+    /// It was added while there were rows, which stayed as they were (engine/layout/L7).
+    pub later: Option<Later>,
+    /// Its place in the order in which rows have the table's columns, where that is not the columns' own: one
+    /// was dropped whose bytes stay in the rows (engine/layout/L8).
+    pub rank: Option<u16>,
+    /// Whether rows and keys can say that it is NULL, where NOT NULL does not tell: it was declared otherwise
+    /// when rows were laid out.
+    pub bit: Option<bool>,
+}
+
+/// A column that was added later.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Later {
+    /// Its place among those of the table.
+    pub place: u16,
+    /// What it is in the rows that were there, as [`crate::layout::LaterColumn::missing`].
+    pub missing: Option<Arc<[u8]>>,
 }
 
 /// GENERATED
@@ -46,8 +63,9 @@ impl ColumnDef {
     /// A column as a new table has it, without constraint or default.
     pub fn new(name: impl Into<String>, ty: Type) -> ColumnDef {
         let (name, owns) = (name.into(), Vec::new());
-        let (not_null, packed) = (false, true);
-        ColumnDef { name, ty, not_null, default: None, domain: None, packed, generated: None, owns }
+        let (not_null, packed, later, rank, bit) = (false, true, None, None, None);
+        let (default, domain, generated) = (None, None, None);
+        ColumnDef { name, ty, not_null, default, domain, packed, generated, owns, later, rank, bit }
     }
     /// The sequence of an identity column.
     pub fn identity(&self) -> Option<u32> {
@@ -69,6 +87,15 @@ impl ColumnDef {
     /// copied.
     pub fn is_hidden(&self) -> bool {
         self.name.starts_with(HIDDEN)
+    }
+    /// Whether it is a hidden column that is no index's any more, or one that was dropped: only its bytes are
+    /// there.
+    pub fn is_left(&self) -> bool {
+        self.is_hidden() && self.generated.is_none()
+    }
+    /// Whether rows and keys can say that it is NULL.
+    pub fn has_bit(&self) -> bool {
+        self.bit.unwrap_or(!self.not_null)
     }
     /// Its name, or the expression that it is.
     pub fn label(&self) -> &str {
@@ -222,6 +249,9 @@ pub struct Nature {
     pub material: Option<Material>,
     /// Its rows are not in the log (temporary/E8).
     pub unlogged: bool,
+    /// Its rows have room for columns that are added later (engine/layout/L7), and so many places were given
+    /// to such columns. Of a table without, rows have it where their layout leaves it.
+    pub room: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -264,6 +294,13 @@ impl TableDef {
     pub fn shown(&self) -> &[ColumnDef] {
         let seen = self.columns.iter().position(ColumnDef::is_hidden).unwrap_or(self.columns.len());
         &self.columns[..seen]
+    }
+    /// As of a table that gets rows of its own: all columns are laid out in them, with room for others.
+    pub(crate) fn lay_anew(&mut self) {
+        self.columns.iter_mut().for_each(|c| (c.later, c.rank, c.bit) = (None, None, None));
+        self.nature.room = None;
+        // As the dictionary will tell of it (dictionary/D16).
+        self.nature.room = Table::layout_of(self).room.is_none().then_some(0)
     }
     /// Puts a column in, before those from this place on.
     pub fn insert_column(&mut self, place: usize, column: ColumnDef) {

@@ -310,7 +310,8 @@ impl Connection {
             let (id, schema, name_of) = (me.db.next_object_in(name.schema)?, name.schema, name.name.clone());
             let (indexes, checks, foreign) = (vec![], checks.clone(), vec![]);
             let nature = nature.clone();
-            let def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign, nature };
+            let mut def = TableDef { id, schema, name: name_of, columns, indexes, checks, foreign, nature };
+            def.lay_anew();
             let heaps = me.db.next_heaps(&def)?;
             me.made.push(heaps);
             let db = me.db.clone();
@@ -372,20 +373,19 @@ impl Connection {
                 let old = find(&me.catalog(), name)?.clone();
                 me.mark_table(&old, "TRUNCATE")?;
                 let db = me.db.clone();
-                let heaps = db.next_heaps(&old.def)?;
+                let mut def = old.def.clone();
+                def.lay_anew();
+                let heaps = db.next_heaps(&def)?;
                 me.made.push(heaps);
                 numbers.push(heaps);
                 me.dropped.push(old.heaps);
-                d::remove_table(&mut me.session, &db.dictionary, old.def.id)?;
-                d::add_table(&mut me.session, &db.dictionary, &old.def, heaps)?;
-                let layout = Table::layout_of(&old.def);
-                let indexes = old
-                    .def
-                    .indexes
-                    .iter()
-                    .map(|i| TableIndex::new(&db.kernel, &old.def, &layout, i.clone(), 0))
+                d::remove_table(&mut me.session, &db.dictionary, def.id)?;
+                d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
+                let layout = Table::layout_of(&def);
+                let indexes = (def.indexes.iter())
+                    .map(|i| TableIndex::new(&db.kernel, &def, &layout, i.clone(), 0))
                     .collect::<SqlResult<Vec<_>>>()?;
-                let table = Table::new(&db.kernel, old.def.clone(), heaps, indexes, Some(&old));
+                let table = Table::new(&db.kernel, def, heaps, indexes, Some(&old));
                 me.draft().table(name, Some(table));
                 for sequence in old.def.sequences().filter(|_| restart) {
                     if let Some(name) = c.sequence_by_id(sequence).map(|s| s.def.full_name()) {

@@ -39,9 +39,15 @@
 //! - **D15** The first table whose rows take runs of pages (engine/layout/L6), and the first value in pieces
 //!   (kernel/string/L1), write format 12: who does not know them would find other bytes there. The latter is
 //!   written by the transaction that stores the value, and goes with it if it is undone.
+//! - **D16** The first table that was made with room for columns that are added later, and the first such
+//!   column (engine/layout/L7), write format 13: who does not know them would read other bytes. A table is
+//!   listed as one with room where its rows would have none without, and once there is such a column, with
+//!   how many there ever were; the columns with their places and what they are where rows do not say. So does
+//!   the first column that is dropped whose bytes stay in the rows (engine/layout/L8): the columns are listed
+//!   with their ranks. A folder written before has none; its tables have room where zeros are left.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
-    IndexOptions, KeyAction, Material, Nature, Reference, Relation, Returns, TableDef,
+    IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
@@ -68,8 +74,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D15).
-const FORMAT: i32 = 12;
+/// The newest format of the dictionary (D4 to D16).
+const FORMAT: i32 = 13;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -94,6 +100,8 @@ const WITH_OPTIONS: i32 = 9;
 const WITH_COMPOSITES: i32 = 10;
 /// The format of one that has long rows or values in pieces (D15).
 const WITH_LONG: i32 = 12;
+/// The format of one that has tables made with room, or columns that were added later (D16).
+const WITH_LATER: i32 = 13;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -115,6 +123,7 @@ pub struct Dictionary {
     pub comments: Arc<Table>,
     pub materials: Arc<Table>,
     pub options: Arc<Table>,
+    pub stored: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
@@ -262,6 +271,17 @@ impl Dictionary {
             options: make(18, "index_options", &[("index_id", I), ("kind", T), ("columns", T)]),
             views: make(15, "views", &[("id", I), ("name", T), ("query", T), ("check", T)]),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
+            stored: make(
+                26,
+                "stored",
+                &[
+                    ("table_id", I),
+                    ("position", I),
+                    ("kind", T),
+                    ("number", I),
+                    ("value", Type::new(TypeId::BYTEA)),
+                ],
+            ),
         };
         refused.into_inner().map_or(Ok(dictionary), Err)
     }
@@ -273,6 +293,7 @@ impl Dictionary {
         all.push(&self.foreign);
         all.extend([&self.views, &self.comments, &self.materials]);
         all.push(&self.options);
+        all.push(&self.stored);
         all
     }
 }
@@ -358,7 +379,7 @@ fn remove_newest(session: &mut Session, table: &Table, column: usize, number: i3
             continue;
         }
         let mut strings = vec![];
-        row::strings_of(&table.layout, &bytes, |o, n| strings.push((o, n)));
+        row::strings_of(&table.layout, &bytes, &Newest(session), |o, n| strings.push((o, n)));
         session.delete(&table.store, oid, &bytes).map_err(crate::error::kernel)?;
         for (o, n) in strings {
             session.drop_string(&table.store, o, n).map_err(crate::error::kernel)?
@@ -485,6 +506,32 @@ pub fn load(
             other => return Err(damaged(&format!("a column that is generated {other:?}"))),
         }
     }
+    let (mut rooms, mut later) = (BTreeMap::<i32, u16>::new(), BTreeMap::<(i32, i32), Later>::new());
+    let (mut ranks, mut bits) = (BTreeMap::<(i32, i32), u16>::new(), BTreeMap::<(i32, i32), bool>::new());
+    for (_, r) in rows(session, &dictionary.stored) {
+        let (table, position, kind) = (int(&r[0]), int(&r[1]), string(&r[2]));
+        let number = u16::try_from(int(&r[3])).map_err(|_| damaged("the place of a column"))?;
+        match kind.as_str() {
+            "room" => {
+                rooms.insert(table, number);
+            }
+            "later" => {
+                let missing = match &r[4] {
+                    Value::Bytea(b) if !mutated("missing_forgotten") => Some(b[..].into()),
+                    _ => None,
+                };
+                later.insert((table, position), Later { place: number, missing });
+            }
+            "rank" if mutated("ranks_forgotten") => {}
+            "rank" => {
+                ranks.insert((table, position), number);
+            }
+            "bit" => {
+                bits.insert((table, position), number > 0);
+            }
+            other => return Err(damaged(&format!("a column that is stored as {other:?}"))),
+        }
+    }
     let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.columns) {
         let id = type_of(&types, int(&r[3])).ok_or_else(|| damaged("a column of an unknown type"))?;
@@ -505,6 +552,9 @@ pub fn load(
                 packed: packed.contains(&(int(&r[0]), int(&r[1]))) && !mutated("packed_forgotten"),
                 generated,
                 owns,
+                later: later.remove(&(int(&r[0]), int(&r[1]))),
+                rank: ranks.remove(&(int(&r[0]), int(&r[1]))),
+                bit: bits.remove(&(int(&r[0]), int(&r[1]))),
             },
         ));
     }
@@ -610,6 +660,7 @@ pub fn load(
     for (_, r) in rows(session, &dictionary.tables) {
         let (id, name, mut heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
         let mut nature = natures.remove(&id).unwrap_or_default();
+        nature.room = rooms.remove(&id);
         if temporary::is_temporary(heaps) {
             (heaps, nature.unlogged) = (volatile(), true)
         }
@@ -635,6 +686,10 @@ pub fn load(
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
         }
         let layout = Table::layout_of(&def);
+        let in_room = |l: &Later| layout.room.is_some() && usize::from(l.place) < layout.later.len();
+        if !def.columns.iter().flat_map(|c| &c.later).all(in_room) {
+            return Err(damaged(&format!("table {name} has no room for columns that it has")));
+        }
         let rows = if defs.is_empty() { 0 } else { kernel.heap(heaps * 2).taken() };
         let made = defs
             .into_iter()
@@ -969,7 +1024,20 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
             raise_format(session, d, WITH_PACKED)?;
             add(session, &d.packed, &[id.clone(), Value::Int4(i as i32)])?
         }
+        if let Some(Later { place, missing }) = &c.later {
+            let missing = missing.as_ref().map_or(Value::Null, |m| Value::Bytea(m.to_vec()));
+            add_stored(session, d, &id, i, "later", *place, missing)?
+        }
+        if let Some(rank) = c.rank {
+            add_stored(session, d, &id, i, "rank", rank, Value::Null)?
+        }
+        if let Some(bit) = c.bit {
+            add_stored(session, d, &id, i, "bit", bit.into(), Value::Null)?
+        }
         add_owned(session, d, &id, i, c)?
+    }
+    if let Some(places) = def.nature.room {
+        add_stored(session, d, &id, 0, "room", places, Value::Null)?
     }
     for i in &def.indexes {
         add_index(session, d, def.id, i)?
@@ -1007,6 +1075,21 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
         )?
     }
     put_material(session, d, def)
+}
+
+/// How a table's rows are stored, or what they have of a column, where its definition does not tell (D16).
+fn add_stored(
+    session: &mut Session,
+    d: &Dictionary,
+    table: &Value,
+    position: usize,
+    kind: &str,
+    number: u16,
+    value: Value,
+) -> SqlResult<()> {
+    raise_format(session, d, WITH_LATER)?;
+    let (position, number) = (Value::Int4(position as i32), Value::Int4(number.into()));
+    add(session, &d.stored, &[table.clone(), position, Value::Text(kind.into()), number, value])
 }
 
 /// The query of a materialised view, and whether it was filled; nothing of another table.
@@ -1110,6 +1193,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.owned, 0, id)?;
     remove(session, &d.foreign, 0, id)?;
     remove(session, &d.materials, 0, id)?;
+    remove(session, &d.stored, 0, id)?;
     indexes_of(session, d, id)?.into_iter().try_for_each(|i| remove(session, &d.options, 0, i))?;
     remove(session, &d.indexes, 1, id)
 }

@@ -23,9 +23,18 @@
 //!   small, its char(n) columns are strings, and so are opaque values of more than 16 bytes. All rows of a
 //!   table lie one way, which its columns say: where a new column makes the rows so long, they are laid out
 //!   anew.
+//! - **L7** The last 8 bytes of a row are a word for columns that are added later, whose rows then stay as
+//!   they are ([`crate::later`]): 0, or the OID and, above its 48 bits, the length of a string with their
+//!   values. The rows of a table have the word if zeros are left for it there anyway, or if the table was
+//!   made with room for it ([`crate::catalog::Nature::room`]). For that its rows are 16 bytes longer, where
+//!   fewer than 8 are left; they do not become so long for it that they would take runs of pages (L6).
+//! - **L8** Where a column is dropped, its bytes stay in the rows, as a hidden column's: new rows have zeros
+//!   there. The columns lie in the order of their ranks then ([`crate::catalog::ColumnDef::rank`]).
+use crate::catalog::Later;
 use ondol_kernel::heap::LARGEST_ROW;
 use ondol_types::ty::Class;
 use ondol_types::{Type, TypeId};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
@@ -58,6 +67,10 @@ pub enum Storage {
     Packed {
         scale: u16,
     },
+    /// Of a column that was added later (L7): at this place among [`Layout::later`].
+    Later {
+        place: u16,
+    },
 }
 
 impl Storage {
@@ -73,9 +86,12 @@ pub struct ColumnLayout {
     pub storage: Storage,
     /// Byte offset in the row.
     pub offset: u16,
-    /// Bit number (L1) counted from the row's first bit; `None` for NOT NULL columns.
+    /// Bit number (L1) counted from the row's first bit; `None` for columns that were NOT NULL when rows were
+    /// laid out, and for those that were added later.
     pub null_bit: Option<u16>,
-    /// The byte that has this bit, and the bit in it: 0 for NOT NULL columns.
+    /// Whether it must not be NULL.
+    pub not_null: bool,
+    /// The byte that has this bit, and the bit in it: 0 where there is none.
     null_at: u16,
     null_mask: u8,
 }
@@ -83,7 +99,7 @@ pub struct ColumnLayout {
 impl ColumnLayout {
     fn new(storage: Storage, null_bit: Option<u16>) -> ColumnLayout {
         let (null_at, null_mask) = null_bit.map_or((0, 0), |b| (b / 8, 1 << (b % 8)));
-        ColumnLayout { storage, offset: 0, null_bit, null_at, null_mask }
+        ColumnLayout { storage, offset: 0, null_bit, not_null: false, null_at, null_mask }
     }
     #[inline(always)]
     pub fn is_null(&self, row: &[u8]) -> bool {
@@ -95,6 +111,8 @@ impl ColumnLayout {
 pub struct Layout {
     pub columns: Vec<ColumnLayout>,
     pub types: Vec<Type>,
+    /// How many of the columns, from the first on, are not hidden.
+    shown: usize,
     /// Row bytes, a multiple of 16.
     pub row_size: usize,
     /// Offset of the char area (L3); meaningful when there are char columns.
@@ -102,6 +120,44 @@ pub struct Layout {
     pub char_columns: Vec<u16>,
     /// Offsets of the string heads (L4).
     pub strings: Vec<u16>,
+    /// Offset of the word for columns that are added later, if there is one (L7).
+    pub room: Option<u16>,
+    /// The columns that were, by their places in the string of their values; `None`: it is gone.
+    pub later: Vec<Option<LaterColumn>>,
+}
+
+/// How the values of a column that was added later are stored (L7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaterColumn {
+    /// Its place in the table's columns.
+    pub column: u16,
+    /// How its values would be stored in the row.
+    pub storage: Storage,
+    /// What it is in rows that say nothing of it, as bytes of that storage; `None`: NULL.
+    pub missing: Option<Arc<[u8]>>,
+}
+
+/// What a layout is made of.
+#[derive(Clone, Debug)]
+pub struct Laid {
+    pub ty: Type,
+    pub not_null: bool,
+    /// See [`crate::catalog::ColumnDef::packed`].
+    pub packed: bool,
+    pub later: Option<Later>,
+    /// See [`crate::catalog::ColumnDef::rank`] and [`crate::catalog::ColumnDef::has_bit`].
+    pub rank: Option<u16>,
+    pub bit: bool,
+    /// See [`crate::catalog::ColumnDef::is_hidden`].
+    pub hidden: bool,
+}
+
+impl Laid {
+    /// A column as a new table has it.
+    pub fn new(ty: Type, not_null: bool) -> Laid {
+        let (packed, later, rank, bit, hidden) = (true, None, None, !not_null, false);
+        Laid { ty, not_null, packed, later, rank, bit, hidden }
+    }
 }
 
 pub const LIVE: u8 = 1;
@@ -112,25 +168,24 @@ pub const MAX_COLUMNS: usize = 1600;
 pub const INLINE: usize = 12;
 
 impl Layout {
-    /// Lays out columns given as (type, not null), as a new table has them.
+    /// Lays out columns given as (type, not null), without room for further ones.
     pub fn new(columns: &[(Type, bool)]) -> Layout {
-        Layout::of(columns.iter().map(|&(ty, not_null)| (ty, not_null, true)))
+        let laid = |&(ty, not_null): &(Type, bool)| Laid::new(ty, not_null);
+        Layout::of(columns.iter().map(laid).collect(), None)
     }
-    /// The same, with what [`crate::catalog::ColumnDef::packed`] says of each. There are at most
-    /// [`MAX_COLUMNS`].
-    pub(crate) fn of(columns: impl Iterator<Item = (Type, bool, bool)>) -> Layout {
-        let columns: Vec<(Type, bool, bool)> = columns.collect();
-        let near = Layout::lay(&columns, false);
+    /// Lays out at most [`MAX_COLUMNS`]. `room`: with the word of L7 in any case, and so many places.
+    pub(crate) fn of(columns: Vec<Laid>, room: Option<u16>) -> Layout {
+        let near = Layout::lay(&columns, false, room);
         // L6
-        if near.is_long() { Layout::lay(&columns, true) } else { near }
+        if near.is_long() { Layout::lay(&columns, true, room) } else { near }
     }
     /// Whether rows take runs of pages (L6).
     pub fn is_long(&self) -> bool {
         self.row_size > LARGEST_ROW
     }
-    fn lay(columns: &[(Type, bool, bool)], long: bool) -> Layout {
-        let mut bits = 2u16;
-        let storage = |ty: Type, packed: bool| match ty.id.class() {
+    /// How values are stored, in a row that is long or not (L6).
+    fn storage(ty: Type, packed: bool, long: bool) -> Storage {
+        match ty.id.class() {
             Class::Bool => Storage::Bool,
             Class::Int2 => Storage::Int2,
             Class::Int4 => Storage::Int4,
@@ -152,21 +207,48 @@ impl Layout {
                 Some(n) if n <= 255 && ty.id == TypeId::BPCHAR && !long => Storage::Char { width: n as u16 },
                 _ => Storage::Text,
             },
-        };
-        let mut out: Vec<ColumnLayout> = columns
-            .iter()
-            .map(|&(ty, not_null, packed)| {
-                let null_bit = (!not_null).then(|| {
-                    bits += 1;
-                    bits - 1
-                });
-                ColumnLayout::new(storage(ty, packed), null_bit)
-            })
-            .collect();
+        }
+    }
+    /// The same of a column that is added later (L7).
+    pub fn later_storage(ty: Type, packed: bool) -> Storage {
+        match Layout::storage(ty, packed, false) {
+            Storage::Char { .. } => Storage::Text,
+            other => other,
+        }
+    }
+    fn lay(columns: &[Laid], long: bool, room: Option<u16>) -> Layout {
+        let mut bits = 2u16;
+        let mut later: Vec<Option<LaterColumn>> = vec![None; room.unwrap_or(0).into()];
+        // L8
+        let mut order: Vec<usize> = (0..columns.len()).collect();
+        order.sort_by_key(|n| columns[*n].rank.map_or(*n, usize::from));
+        let mut out = vec![ColumnLayout::new(Storage::Bool, None); columns.len()];
+        for &n in &order {
+            let c = &columns[n];
+            out[n] = match &c.later {
+                Some(Later { place, missing }) => {
+                    let storage = Layout::later_storage(c.ty, c.packed);
+                    let (column, missing) = (n as u16, missing.clone());
+                    if let Some(at) = later.get_mut(usize::from(*place)) {
+                        *at = Some(LaterColumn { column, storage, missing })
+                    }
+                    ColumnLayout::new(Storage::Later { place: *place }, None)
+                }
+                None => {
+                    let null_bit = c.bit.then(|| {
+                        bits += 1;
+                        bits - 1
+                    });
+                    ColumnLayout::new(Layout::storage(c.ty, c.packed, long), null_bit)
+                }
+            };
+            out[n].not_null = c.not_null
+        }
         // What is too long for the offsets is laid out again (L6).
         let mut at = u32::from(bits.div_ceil(8));
         let mut place = |want: &dyn Fn(Storage) -> Option<u16>, at: &mut u32| {
-            for c in out.iter_mut() {
+            for &n in &order {
+                let c = &mut out[n];
                 if let Some(w) = want(c.storage) {
                     c.offset = *at as u16;
                     *at += u32::from(w);
@@ -187,30 +269,47 @@ impl Layout {
         place(&|s| if let Storage::Fixed { width, .. } = s { Some(width.into()) } else { None }, &mut at);
         let char_area = at;
         place(&|s| if let Storage::Char { width } = s { Some(width) } else { None }, &mut at);
-        let char_columns: Vec<u16> = (0..out.len() as u16)
-            .filter(|&i| matches!(out[i as usize].storage, Storage::Char { .. }))
-            .collect();
+        let is_char = |&&n: &&usize| matches!(out[n].storage, Storage::Char { .. });
+        let char_columns: Vec<u16> = order.iter().filter(is_char).map(|n| *n as u16).collect();
         if !char_columns.is_empty() {
             at = at.max(char_area + 8);
         }
         let mut strings = vec![];
-        for c in out.iter_mut() {
+        for &n in &order {
+            let c = &mut out[n];
             if c.storage.is_string() {
                 c.offset = at as u16;
                 strings.push(at as u16);
                 at += 16;
             }
         }
+        // L7
+        let (at, mut row_size) = (at as usize, (at as usize).next_multiple_of(16));
+        if room.is_some() && at + 8 > row_size && row_size != LARGEST_ROW {
+            row_size += 16
+        }
+        let room = (at + 8 <= row_size).then(|| (row_size - 8) as u16);
+        let is_later = |c: &&mut ColumnLayout| matches!(c.storage, Storage::Later { .. });
+        out.iter_mut().filter(is_later).for_each(|c| c.offset = room.unwrap_or_default());
         Layout {
             columns: out,
-            types: columns.iter().map(|c| c.0).collect(),
-            row_size: (at as usize).next_multiple_of(16),
+            types: columns.iter().map(|c| c.ty).collect(),
+            shown: columns.iter().position(|c| c.hidden).unwrap_or(columns.len()),
+            row_size,
             char_area: char_area as u16,
             char_columns,
             strings,
+            room,
+            later,
         }
     }
 
+    /// The columns that statements see.
+    #[inline]
+    pub fn shown(&self) -> &[ColumnLayout] {
+        &self.columns[..self.shown]
+    }
+    /// Whether the row says that a column is NULL; of one that was added later, its string does.
     #[inline]
     pub fn is_null(&self, row: &[u8], column: usize) -> bool {
         self.columns[column].is_null(row)
@@ -238,5 +337,41 @@ pub fn string_at(row: &[u8], offset: usize) -> StringAt {
         StringAt::Inline(offset + 4, len)
     } else {
         StringAt::Slot(u64::from_le_bytes(row[offset + 8..offset + 16].try_into().unwrap_or_default()), len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// engine/layout/L7: the word is behind all columns, also where rows become longer for it; nothing else
+    /// of them changes, and no row takes a run for it.
+    #[test]
+    fn room_is_behind_all_columns() {
+        let mut longest = 0;
+        for count in (1..300).chain((300..MAX_COLUMNS).step_by(7)) {
+            for ty in [Type::BOOL, Type::INT4, Type::INT8, Type::TEXT, Type::with(TypeId::BPCHAR, 4 + 7)] {
+                let laid = || {
+                    let column = |n: usize| Laid::new(ty, n % 3 > 0);
+                    (0..count).map(column).collect::<Vec<_>>()
+                };
+                let (without, with) = (Layout::of(laid(), None), Layout::of(laid(), Some(0)));
+                assert_eq!(without.columns, with.columns);
+                assert_eq!(without.is_long(), with.is_long());
+                let end = |l: &Layout| {
+                    let ends = l.columns.iter().map(|c| usize::from(c.offset) + crate::row::width(c.storage));
+                    ends.max().unwrap_or(0)
+                };
+                for l in [&without, &with] {
+                    assert!(l.room.is_none_or(|at| usize::from(at) >= end(l)));
+                    assert!(l.room.is_none_or(|at| usize::from(at) + 8 == l.row_size))
+                }
+                assert_eq!(with.room.is_none(), without.room.is_none() && without.row_size == LARGEST_ROW);
+                let more = with.row_size - without.row_size;
+                assert_eq!(more, if with.room.is_some() && without.room.is_none() { 16 } else { 0 });
+                longest += usize::from(with.row_size == LARGEST_ROW)
+            }
+        }
+        assert!(longest > 0)
     }
 }

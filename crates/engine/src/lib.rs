@@ -19,6 +19,7 @@ pub mod dictionary;
 mod draft;
 pub mod error;
 mod fill;
+pub mod later;
 pub mod layout;
 mod loan;
 mod members;

@@ -63,12 +63,15 @@ impl Patch {
         let mut words = vec![];
         for &n in columns {
             let c = layout.columns.get(n as usize)?;
-            let fixed =
-                !c.storage.is_string() && !matches!(c.storage, Storage::Char { .. } | Storage::Fixed { .. });
+            let elsewhere =
+                matches!(c.storage, Storage::Char { .. } | Storage::Fixed { .. } | Storage::Later { .. });
+            let fixed = !c.storage.is_string() && !elsewhere;
             if !fixed || columns.iter().filter(|c| **c == n).count() > 1 {
                 return None;
             }
-            let field = Field { at: c.offset as usize, width: width(c.storage), null: c.null_bit };
+            // What must not be NULL never is, whether or not the row has a bit for it.
+            let null = c.null_bit.filter(|_| !c.not_null);
+            let field = Field { at: c.offset as usize, width: width(c.storage), null };
             words.extend(field.null.map(|b| b / 64));
             words.extend((field.at / 8..=(field.at + field.width - 1) / 8).map(|w| w as u16));
             fields.push(field);

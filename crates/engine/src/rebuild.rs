@@ -31,6 +31,8 @@ pub enum Origin {
     Value(Value),
     /// It is computed of values of these columns, and takes the place of one, perhaps.
     Computed { of: Vec<usize>, by: Compute, was: Option<usize> },
+    /// NULL in all rows, which are going to get values of their own.
+    Nulls,
 }
 
 impl Origin {
@@ -39,16 +41,13 @@ impl Origin {
         match self {
             Origin::Column(n) | Origin::Converted(n, _) => Some(*n),
             Origin::Computed { was, .. } => *was,
-            Origin::Value(_) => None,
+            Origin::Value(_) | Origin::Nulls => None,
         }
     }
 }
 
 impl Connection {
-    /// Makes columns NOT NULL, as a primary key's must be. A column that is has no null bit, so where one was
-    /// not, the rows are copied to a table of another layout, with its indexes, within the open transaction.
-    /// As with PostgreSQL's rewriting forms of ALTER TABLE, a snapshot older than its commit finds no rows
-    /// there.
+    /// Makes columns NOT NULL, as a primary key's must be.
     pub(crate) fn forbid_nulls(&mut self, name: &Name, columns: &[usize]) -> SqlResult<()> {
         let old = find(&self.catalog(), name)?.clone();
         if columns.iter().all(|&i| old.def.columns[i].not_null) {
@@ -58,7 +57,7 @@ impl Connection {
         let mut def = old.def.clone();
         columns.iter().for_each(|&i| def.columns[i].not_null = true);
         let origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
-        let new = self.rebuild(&old, def, &origins)?;
+        let new = self.redefined(&old, def, &origins)?;
         self.draft().table(name, Some(new));
         Ok(())
     }
@@ -68,10 +67,11 @@ impl Connection {
     pub(crate) fn rebuild(
         &mut self,
         old: &Arc<Table>,
-        def: TableDef,
+        mut def: TableDef,
         origins: &[Origin],
     ) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
+        def.lay_anew();
         let heaps = db.next_heaps(&def)?;
         self.made.push(heaps);
         self.dropped.push(old.heaps);
@@ -95,11 +95,34 @@ impl Connection {
         Ok(indexes)
     }
 
-    fn copy_rows(&mut self, old: &Arc<Table>, new: &Arc<Table>, origins: &[Origin]) -> SqlResult<()> {
+    /// Refuses a table in one of whose rows a column is NULL that must not be; each comes with the name that
+    /// it is to have. The table is marked, so the newest versions are what there is.
+    pub(crate) fn refuse_nulls(&mut self, table: &Arc<Table>, columns: &[(usize, String)]) -> SqlResult<()> {
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let mut scratch = vec![];
+        self.each_newest(table, &mut |me, bytes| {
+            for (column, name) in columns {
+                scratch.clear();
+                let value = row::column(&table.layout, bytes, *column, &Newest(&me.session), &mut scratch);
+                if value.is_null() {
+                    return Err(has_nulls(table, name));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives each row, as it is now, to `f`.
+    fn each_newest(
+        &mut self,
+        table: &Arc<Table>,
+        f: &mut dyn FnMut(&mut Connection, &[u8]) -> SqlResult<()>,
+    ) -> SqlResult<()> {
         let mut slots = Slots::default();
-        slots.start(&old.store.rows);
-        let mut bytes = vec![0; old.layout.row_size];
-        let mut conversion = Conversion::new(old, new, origins);
+        slots.start(&table.store.rows);
+        let mut bytes = vec![0; table.layout.row_size];
         let mut turn = 0;
         loop {
             let next = {
@@ -111,13 +134,19 @@ impl Connection {
             if turn % 256 == 0 {
                 self.session.patience.look().map_err(crate::error::kernel)?
             }
-            if !self.session.read_newest(oid, &mut bytes) {
-                continue;
+            if self.session.read_newest(oid, &mut bytes) {
+                f(self, &bytes)?
             }
-            let values = conversion.values(&bytes, &Newest(&self.session))?;
-            // As far as foreign keys go it is the row that it was.
-            self.insert_unnoted(new, &values)?;
         }
+    }
+
+    fn copy_rows(&mut self, old: &Arc<Table>, new: &Arc<Table>, origins: &[Origin]) -> SqlResult<()> {
+        let mut conversion = Conversion::new(old, new, origins);
+        self.each_newest(old, &mut |me, bytes| {
+            let values = conversion.values(bytes, &Newest(&me.session))?;
+            // As far as foreign keys go it is the row that it was.
+            me.insert_unnoted(new, &values).map(drop)
+        })
     }
 }
 
@@ -144,9 +173,12 @@ impl<'a> Conversion<'a> {
     /// The values of the row whose bytes these are, NULL only where that may be.
     pub fn values<'v>(&'v mut self, bytes: &'v [u8], strings: &dyn Strings) -> SqlResult<Vec<ValueRef<'v>>> {
         let layout = &self.old.layout;
-        for ((made, scratch), origin) in self.made.iter_mut().zip(&mut self.scratch).zip(self.origins) {
+        let columns =
+            self.made.iter_mut().zip(&mut self.scratch).zip(self.origins).zip(&self.new.def.columns);
+        for (((made, scratch), origin), column) in columns {
             scratch.clear();
             *made = match origin {
+                _ if column.is_left() => Some(Value::Null),
                 Origin::Column(_) => None,
                 Origin::Converted(i, convert) => {
                     let was = row::column(layout, bytes, *i, strings, scratch).to_owned();
@@ -154,6 +186,7 @@ impl<'a> Conversion<'a> {
                     Some(convert(was)?)
                 }
                 Origin::Value(v) => Some(v.clone()),
+                Origin::Nulls => Some(Value::Null),
                 Origin::Computed { of, by, .. } => {
                     let rooms = self.rooms.iter_mut();
                     let given = of.iter().zip(rooms).map(|(i, room)| {
@@ -176,13 +209,12 @@ impl<'a> Conversion<'a> {
         let values: Vec<ValueRef<'v>> = values.collect();
         match values.iter().zip(&self.new.def.columns).find(|(v, c)| c.not_null && v.is_null()) {
             None => Ok(values),
-            Some((_, column)) => Err(SqlError::new(
-                sqlstate::NOT_NULL_VIOLATION,
-                format!(
-                    "column \"{}\" of relation \"{}\" contains null values",
-                    column.name, self.old.def.name
-                ),
-            )),
+            Some((_, column)) => Err(has_nulls(self.old, &column.name)),
         }
     }
+}
+
+fn has_nulls(table: &Table, column: &str) -> SqlError {
+    let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.def.name);
+    SqlError::new(sqlstate::NOT_NULL_VIOLATION, message)
 }

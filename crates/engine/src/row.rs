@@ -1,5 +1,6 @@
-//! Typed values to row bytes and back, by a [`Layout`] (engine/layout/L1 to engine/layout/L5).
-use crate::layout::{INLINE, LIVE, Layout, Storage, StringAt, WIDE, string_at};
+//! Typed values to row bytes and back, by a [`Layout`] (engine/layout/L1 to engine/layout/L7).
+use crate::later;
+use crate::layout::{ColumnLayout, INLINE, LIVE, Layout, Storage, StringAt, WIDE, string_at};
 use ondol_base::oid::Oid;
 use ondol_kernel::Strings;
 use ondol_types::{Numeric, Packed, ValueRef};
@@ -34,6 +35,9 @@ fn encode_into(
     }
     if wide {
         set_wide(layout, &|c| text(&values[c]), out, put)?
+    }
+    if !layout.later.is_empty() {
+        later::set(layout, values, out, put)?
     }
     Ok(())
 }
@@ -88,7 +92,9 @@ fn set_null(layout: &Layout, column: usize, null: bool, row: &mut [u8]) {
     }
 }
 
-/// Sets one column of a row (char columns: in the narrow form).
+/// Sets one column of a row (char columns: in the narrow form), but for those that were added later, which
+/// are set together.
+#[inline]
 fn set(
     layout: &Layout,
     column: usize,
@@ -97,9 +103,20 @@ fn set(
     put: &mut Put<'_>,
 ) -> ondol_kernel::Result<()> {
     let c = layout.columns[column];
-    let at = c.offset as usize;
     set_null(layout, column, v.is_null(), row);
-    match (c.storage, v) {
+    set_value(c.storage, v, row, c.offset as usize, put)
+}
+
+/// Puts a value to its place in a row.
+#[inline]
+pub(crate) fn set_value(
+    storage: Storage,
+    v: &ValueRef<'_>,
+    row: &mut [u8],
+    at: usize,
+    put: &mut Put<'_>,
+) -> ondol_kernel::Result<()> {
+    match (storage, v) {
         (s, ValueRef::Null) => {
             let n = width(s);
             row[at..at + n].fill(0)
@@ -134,6 +151,7 @@ fn set(
             row[at..at + b.len()].copy_from_slice(b)
         }
         (Storage::Opaque { .. }, ValueRef::Opaque(_, b)) => set_string(row, at, b, put)?,
+        (Storage::Later { .. }, _) => {}
         (storage, v) => unreachable!("a {v:?} for a column stored as {storage:?}"),
     }
     Ok(())
@@ -160,6 +178,7 @@ pub fn width(s: Storage) -> usize {
         Storage::Char { width } => width as usize,
         Storage::Fixed { width, .. } => width.into(),
         Storage::Text | Storage::Bytea | Storage::Numeric | Storage::Opaque { .. } => 16,
+        Storage::Later { .. } => 0,
     }
 }
 
@@ -176,7 +195,7 @@ fn set_string(row: &mut [u8], at: usize, bytes: &[u8], put: &mut Put<'_>) -> ond
 }
 
 /// The string slots that a row names: (bits of the OID, length).
-pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(u64, usize)) {
+pub fn strings_of(layout: &Layout, row: &[u8], strings: &dyn Strings, mut f: impl FnMut(u64, usize)) {
     for (i, c) in layout.columns.iter().enumerate() {
         if c.storage.is_string()
             && !layout.is_null(row, i)
@@ -188,9 +207,12 @@ pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(u64, usize)) {
     if let Some((slot, len)) = wide_of(layout, row) {
         f(slot, len)
     }
+    if !layout.later.is_empty() {
+        later::slots_of(layout, row, strings, &mut f)
+    }
 }
 
-/// Gives each string that a row names another slot.
+/// Gives each string that a row names another slot; but for that of columns that were added later.
 fn replace_strings(
     layout: &Layout,
     row: &mut [u8],
@@ -239,7 +261,8 @@ impl RowBatch {
     /// Adds a row: a value for each column, of its type (modifiers applied). False, and nothing is added,
     /// where a value is NULL and may not be, or a numeric is none of its column's type.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> bool {
-        if values.iter().zip(&self.layout.columns).any(|(v, c)| v.is_null() && c.null_bit.is_none()) {
+        let misses = |(v, c): (&ValueRef<'_>, &ColumnLayout)| v.is_null() && c.not_null;
+        if values.iter().zip(&self.layout.columns).any(misses) {
             return false;
         }
         let before = self.counts();
@@ -340,15 +363,17 @@ impl RowBatch {
         let row = &mut self.bytes[row * self.layout.row_size..][..self.layout.row_size];
         set_null(&self.layout, column, true, row);
         row[c.offset as usize..][..width(c.storage)].fill(0);
-        c.null_bit.is_some()
+        c.null_bit.is_some() && !c.not_null
     }
     /// Sets a value of a row that was added as zeros, of the column's type (modifiers applied). False where
-    /// it may not be NULL, or is a char value that does not fit the narrow form (engine/layout/L3).
+    /// it may not be NULL, is a char value that does not fit the narrow form (engine/layout/L3), or of a
+    /// column that was added later.
     pub fn set(&mut self, column: usize, row: usize, value: &ValueRef<'_>) -> bool {
         if value.is_null() {
             return self.set_null(column, row);
         }
-        if too_wide(&self.layout, column, value) {
+        let is_later = matches!(self.layout.columns[column].storage, Storage::Later { .. });
+        if is_later || too_wide(&self.layout, column, value) {
             return false;
         }
         let (strings, ends) = (&mut self.strings, &mut self.ends);
@@ -384,10 +409,20 @@ impl RowBatch {
     pub(crate) fn place_strings(&mut self, n: usize, put: &mut Put<'_>) -> ondol_kernel::Result<()> {
         let size = self.layout.row_size;
         let (strings, ends) = (&self.strings, &self.ends);
-        replace_strings(&self.layout, &mut self.bytes[n * size..][..size], |number| {
+        let string = |number: u64| {
             let i = number as usize - 1;
-            put(&strings[if i == 0 { 0 } else { ends[i - 1] }..ends[i]])
-        })
+            &strings[if i == 0 { 0 } else { ends[i - 1] }..ends[i]]
+        };
+        let row = &mut self.bytes[n * size..][..size];
+        replace_strings(&self.layout, row, |number| put(string(number)))?;
+        if let Some((number, len)) = later::named(&self.layout, row) {
+            let mut values = string(number).to_vec();
+            for (number, _, at) in later::far(string(number)) {
+                values[at..at + 8].copy_from_slice(&put(string(number))?.to_le_bytes())
+            }
+            later::name(&self.layout, row, Some((put(&values)?, len)))
+        }
+        Ok(())
     }
 }
 
@@ -445,6 +480,10 @@ pub fn change(
             dropped.push((slot, len))
         }
         set(layout, *c, v, new, put)?
+    }
+    let is_later = |(c, _): &(usize, _)| matches!(layout.columns[*c].storage, Storage::Later { .. });
+    if !layout.later.is_empty() && changes.iter().any(is_later) {
+        later::change(layout, old, changes, new, strings, put, dropped)?
     }
     if rewide {
         let value = |c: usize| {
@@ -516,6 +555,7 @@ pub fn column<'a>(
         Storage::Packed { scale } => ValueRef::Packed(Packed::new(number!(i64), scale)),
         Storage::Fixed { ty, width } => ValueRef::Opaque(ty, &row[at..at + usize::from(width)]),
         Storage::Opaque { ty } => ValueRef::Opaque(ty, bytes(row, at, strings, scratch)),
+        Storage::Later { place } => later::column(layout, row, place, strings, scratch),
     }
 }
 
@@ -554,6 +594,7 @@ pub fn numeric_bytes(n: &Numeric) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Laid;
     use ondol_types::{Type, TypeId, Value};
 
     struct Slots(Vec<Vec<u8>>);
@@ -604,7 +645,8 @@ mod tests {
             let columns: Vec<Type> =
                 (0..count).map(|_| types[random(&mut s) as usize % types.len()]).collect();
             for packed in [true, false] {
-                let layout = Layout::of(columns.iter().map(|ty| (*ty, false, packed)));
+                let laid = |ty: &Type| Laid { packed, ..Laid::new(*ty, false) };
+                let layout = Layout::of(columns.iter().map(laid).collect(), None);
                 let mut slots = Slots(vec![]);
                 let mut put = |b: &[u8]| {
                     slots.0.push(b.to_vec());

@@ -1,8 +1,8 @@
 //! Tables and their indexes as live objects.
-use crate::catalog::{ForeignDef, IndexDef, IndexKind, Reference, TableDef};
+use crate::catalog::{ColumnDef, ForeignDef, IndexDef, IndexKind, Reference, TableDef};
 use crate::connection::Connection;
 use crate::error;
-use crate::layout::{Layout, Storage};
+use crate::layout::{Laid, Layout, Storage};
 use crate::members::{Members, is_member};
 use crate::point::PointIndex;
 use crate::row;
@@ -37,7 +37,7 @@ impl KeySpec {
             .iter()
             .map(|c| {
                 let d = &table.columns[c.column];
-                (c.column, d.ty.id, c.desc, c.nulls_first, d.not_null)
+                (c.column, d.ty.id, c.desc, c.nulls_first, !d.has_bit())
             })
             .collect();
         let width = parts.iter().map(|p| ondol_types::key::width(p.1, p.4)).sum();
@@ -147,7 +147,9 @@ impl RowKey {
         let unlooked = |ty: TypeId| ty == TypeId::BOOL && mutated("predicate_unlooked");
         for p in spec.parts.iter().filter(|p| !unlooked(p.1)) {
             let c = layout.columns[p.0];
-            ranges.push((c.offset as usize, row::width(c.storage)));
+            // The word of a column that was added later (engine/layout/L7).
+            let width = if let Storage::Later { .. } = c.storage { 8 } else { row::width(c.storage) };
+            ranges.push((c.offset as usize, width));
             if let Some(b) = c.null_bit {
                 ranges.push((b as usize / 8, 1))
             }
@@ -386,7 +388,16 @@ impl Table {
         registry::table_name(self.def.id, self.generation)
     }
     pub fn layout_of(def: &TableDef) -> Arc<Layout> {
-        Arc::new(Layout::of(def.columns.iter().map(|c| (c.ty, c.not_null, c.packed))))
+        let laid = |c: &ColumnDef| Laid {
+            ty: c.ty,
+            not_null: c.not_null,
+            packed: c.packed,
+            later: c.later.clone(),
+            rank: c.rank,
+            bit: c.has_bit(),
+            hidden: c.is_hidden(),
+        };
+        Arc::new(Layout::of(def.columns.iter().map(laid).collect(), def.nature.room))
     }
     /// Pages of rows in use, of 4 KiB.
     pub fn pages(&self) -> usize {

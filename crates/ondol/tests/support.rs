@@ -284,7 +284,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0) NOT VALID; ALTER TABLE t VALIDATE CONSTRAINT k",
             ),
             (
-                "ALTER TABLE ... ADD COLUMN [IF NOT EXISTS] (the rows are copied)",
+                "ALTER TABLE ... ADD COLUMN [IF NOT EXISTS] (the rows stay as they are)",
                 "ALTER TABLE t ADD COLUMN IF NOT EXISTS z integer NOT NULL DEFAULT 1 CHECK (z > 0), ADD y text UNIQUE",
             ),
             (
@@ -292,7 +292,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ADD COLUMN z double precision DEFAULT random()",
             ),
             (
-                "ALTER TABLE ... DROP COLUMN [IF EXISTS] (the rows are copied, beside writers)",
+                "ALTER TABLE ... DROP COLUMN [IF EXISTS] (the rows stay as they are)",
                 "ALTER TABLE t DROP COLUMN b, DROP COLUMN IF EXISTS z",
             ),
             (
@@ -300,7 +300,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ALTER COLUMN b SET DEFAULT 'x', ALTER c DROP DEFAULT",
             ),
             (
-                "ALTER TABLE ... ALTER COLUMN ... SET, DROP NOT NULL (the rows are copied, beside writers)",
+                "ALTER TABLE ... ALTER COLUMN ... SET, DROP NOT NULL (the rows are looked at; copied beside writers where NULL was never allowed)",
                 "ALTER TABLE t ALTER COLUMN b SET NOT NULL, ALTER c DROP NOT NULL",
             ),
             (
@@ -760,7 +760,9 @@ INSERT ... ON CONFLICT goes by the newest rows, as in PostgreSQL: a row with the
 
 CREATE INDEX on an expression, or with a predicate, adds a hidden column to the table for each that no other index of it has. The rows are copied once, with the values and the index, as by ALTER TABLE below: beside those who use the table, but for a short end. Only where a registered query is called do others wait all the while, and the transaction must be READ COMMITTED; CONCURRENTLY says so. Where other indexes are on the same expressions no row is copied. A row has room for the values of hidden columns as for those of others. REINDEX makes indexes anew from the rows, which nobody uses meanwhile, also with CONCURRENTLY; indexes are in step with rows always, so there is no other need for it than doubt.
 
-ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes. Outside a transaction block others go on using the table meanwhile: the rows of a snapshot are copied, then what was committed since, again and again, and only what came last while nobody uses the table. An error of a row (a value that cannot be converted, a NULL, a duplicate key) is told as of one of these snapshots, although the row may be gone by then. In a transaction block, and for a temporary table, others wait while all rows are copied. A table takes its memory twice meanwhile, and some ten bytes a row. A transaction above READ COMMITTED whose snapshot is older than the copy is refused with 40001 when it comes to the table afterwards; in a transaction block, as with PostgreSQL's rewriting forms, such a snapshot finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once. A value that USING, a domain or a generated column computes of its row alone is computed as the row is copied. Where it depends on more (a volatile default, a stable function, a registered query), an UPDATE computes the values row by row: then the rows are copied twice, others wait, and the transaction must be READ COMMITTED.
+ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column of another type, or one that may be NULL as it might not be when the rows were made), they are copied with the indexes. Outside a transaction block others go on using the table meanwhile: the rows of a snapshot are copied, then what was committed since, again and again, and only what came last while nobody uses the table. An error of a row (a value that cannot be converted, a NULL, a duplicate key) is told as of one of these snapshots, although the row may be gone by then. In a transaction block, and for a temporary table, others wait while all rows are copied. A table takes its memory twice meanwhile, and some ten bytes a row. A transaction above READ COMMITTED whose snapshot is older than the copy is refused with 40001 when it comes to the table afterwards; in a transaction block, as with PostgreSQL's rewriting forms, such a snapshot finds no rows there. SET NOT NULL and a primary key look at the rows, while others wait. All else is done at once, however large the table is. The default of a new column is computed once. A value that USING, a domain or a generated column computes of its row alone is computed as the row is copied. Where it depends on more (a volatile default, a stable function, a registered query), an UPDATE computes the values row by row: then the rows are copied twice, others wait, and the transaction must be READ COMMITTED.
+
+ADD COLUMN without a volatile default leaves the rows as they are: the table says what the column is in them (`attmissingval` of `pg_attribute`). A row in which it is something else, and a new row in which it is not what the old ones have, names a string with the values of all columns that were added so: to read one costs a look there, to change one a new string, and such a row some 50 bytes more. DROP COLUMN leaves the rows as well: the bytes of a column that was not added later stay in them, and new rows have zeros there, until rows are copied; but of a column of a type that users have defined they are copied. Copied rows have all columns in them again, and nothing else; so they have where ADD COLUMN finds a table that never had rows. New tables have room for the name of that string in each row: 8 bytes, which half of all tables have anyway, where the others' rows are 16 bytes longer; but rows of the greatest size that fits a page have none, and tables made by earlier versions only where it is left. Without room, ADD COLUMN copies the rows once, and they have it then.
 
 A check is kept as text over the columns' names, which follows RENAME COLUMN; the functions in it are those of that name when a statement is planned. INSERT, UPDATE and COPY FROM hold each new row to all checks, in the order of their names; an UPDATE leaves out a check that is immutable and none of whose columns it sets. To look at rows that are there (ADD without NOT VALID, VALIDATE, ALTER COLUMN TYPE) takes a transaction that is READ COMMITTED.
 

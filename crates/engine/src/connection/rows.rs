@@ -500,7 +500,7 @@ impl Connection {
         self.session.delete(&table.store, oid, row).map_err(error::kernel)?;
         let mut gone = std::mem::take(&mut self.gone);
         gone.clear();
-        row::strings_of(&table.layout, row, |o, n| gone.push((o, n)));
+        row::strings_of(&table.layout, row, &Newest(&self.session), |o, n| gone.push((o, n)));
         for (o, n) in &gone {
             self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
         }

@@ -1,13 +1,16 @@
 //! A table's definition, changed: names, defaults, what may be NULL, which indexes it has.
 //!
-//! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done;
-//! where they do not, they are copied to heaps of the new layout, beside the table's users where that can be
-//! ([`crate::beside`], [`crate::rebuild`]).
+//! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done,
+//! also where columns are added to them; where they do not, they are copied to heaps of the new layout, beside
+//! the table's users where that can be ([`crate::beside`], [`crate::rebuild`]).
 use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
 use super::{claims, d, few_columns, find, free_name, there_is_schema};
-use crate::catalog::{Returns, TableDef};
+use crate::catalog::{ColumnDef, HIDDEN, Later, Returns, TableDef};
 use crate::comment::followed;
+use crate::later;
+use crate::layout::{ColumnLayout, Layout, MAX_COLUMNS, Storage};
 use crate::rebuild::Origin;
+use crate::table::KeySpec;
 use ondol_base::sim::mutated;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::sync::Arc;
@@ -38,11 +41,102 @@ pub(crate) fn functions_of(c: &Catalog, table: &Name, def: &TableDef) -> Vec<Fun
     c.functions.values().filter_map(|f| follow(f)).collect()
 }
 
+/// What `def` says, of rows that stay as they are: its new columns are added to them (engine/layout/L7).
+/// `None` where the rows have to be copied, and where there are none, so that all columns get their places in
+/// those that come.
+fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<TableDef> {
+    let mut def = def.clone();
+    let mut places = old.def.nature.room.unwrap_or(0);
+    let mut from = Vec::with_capacity(origins.len());
+    for (column, origin) in def.columns.iter_mut().zip(origins) {
+        from.push(match origin {
+            Origin::Column(n) => {
+                let was = old.def.columns.get(*n)?;
+                column.later = was.later.clone();
+                column.bit = match was.has_bit() {
+                    true => column.not_null.then_some(true),
+                    false if column.is_left() => was.bit,
+                    // Only a string has room to say it (later/N1).
+                    false if !column.not_null && was.later.is_none() => return None,
+                    false => None,
+                };
+                Some((*n, was))
+            }
+            Origin::Value(value) => {
+                let there = old.layout.room.is_some() && old.store.rows.segment_count() > 0;
+                if !there || value.is_null() && column.not_null || usize::from(places) >= MAX_COLUMNS {
+                    return None;
+                }
+                let storage = Layout::later_storage(column.ty, column.packed);
+                let missing = later::bytes(storage, &value.as_ref(&mut vec![])).ok()?;
+                column.later = Some(Later { place: places, missing: missing.map(Into::into) });
+                places += 1;
+                None
+            }
+            Origin::Converted(..) | Origin::Computed { .. } | Origin::Nulls => return None,
+        })
+    }
+    def.nature.room = if places > 0 { Some(places) } else { old.def.nature.room };
+    // A new index is made with a copy.
+    if !def.indexes.iter().all(|i| old.def.indexes.iter().any(|o| o.id == i.id)) {
+        return None;
+    }
+    // Each column that was is there once more, but for those that are dropped: of these the bytes stay
+    // (engine/layout/L8), or their places (later/N5).
+    let mut kept = vec![0; old.def.columns.len()];
+    from.iter().flatten().for_each(|(n, _)| kept[*n] += 1);
+    if from.len() != def.columns.len() || kept.iter().any(|n| *n > 1) {
+        return None;
+    }
+    let gone = |(n, c): &(usize, &ColumnDef)| kept[*n] == 0 && c.later.is_none();
+    for (n, was) in old.def.columns.iter().enumerate().filter(gone) {
+        // A type that users have defined may go as well.
+        let stays = was.ty.id.user().is_none() && old.store.rows.segment_count() > 0;
+        if !stays || def.columns.len() >= MAX_COLUMNS {
+            return None;
+        }
+        let rank = was.rank.unwrap_or(n as u16);
+        let name = format!("{HIDDEN}dropped {rank}");
+        let (packed, bit) = (was.packed, (!was.has_bit()).then_some(false));
+        def.columns.push(ColumnDef { packed, bit, rank: Some(rank), ..ColumnDef::new(name, was.ty) });
+        from.push(Some((n, was)))
+    }
+    if def.columns.iter().any(|c| c.rank.is_some()) {
+        for (column, from) in def.columns.iter_mut().zip(&from) {
+            let rank = |(n, was): &(usize, &ColumnDef)| was.rank.unwrap_or(*n as u16);
+            column.rank = from.as_ref().filter(|(_, was)| was.later.is_none()).map(rank)
+        }
+    }
+    // An index's key depends on the types of its columns, and on whether they may be NULL.
+    let same_keys = def.indexes.iter().flat_map(|i| &i.columns).all(|c| {
+        let now = &def.columns[c.column];
+        from[c.column].is_some_and(|(_, was)| was.ty.id == now.ty.id && was.has_bit() == now.has_bit())
+    });
+    let layout = Table::layout_of(&def);
+    let stored = |layout: &Layout, n: usize| match layout.columns[n].storage {
+        Storage::Later { place } => {
+            layout.later[usize::from(place)].as_ref().map(|c| (c.storage, c.missing.clone()))
+        }
+        _ => None,
+    };
+    let same_layout = layout.row_size == old.layout.row_size
+        && layout.room == old.layout.room
+        && from.iter().enumerate().filter_map(|(n, f)| Some((n, f.as_ref()?.0))).all(|(n, was)| {
+            let lies = |layout: &Layout, n: usize| {
+                let c: &ColumnLayout = &layout.columns[n];
+                (c.storage, c.offset, c.null_bit)
+            };
+            lies(&layout, n) == lies(&old.layout, was) && stored(&layout, n) == stored(&old.layout, was)
+        });
+    (same_keys && same_layout && old.def.nature.unlogged == def.nature.unlogged).then_some(def)
+}
+
 impl Connection {
     /// Makes the table what `def` says. Its indexes are some of those that it has, perhaps under other names;
     /// those left out go. Where rows are copied there may be new ones, without a number. `origins` says where
     /// each column's values come from. As with PostgreSQL's rewriting forms of ALTER TABLE, a snapshot older
-    /// than the commit finds no rows where they are copied; or it is refused (beside/B4).
+    /// than the commit finds no rows where they are copied, or is refused (beside/B4); it finds them where
+    /// columns are added, in no time that depends on how many rows there are.
     pub fn redefine_table(
         &mut self,
         name: impl Into<Name>,
@@ -89,39 +183,15 @@ impl Connection {
                     i.id = me.db.next_object_in(def.schema)?
                 }
                 few_columns(&def.columns)?;
-                let layout = Table::layout_of(&def);
                 // Views of other sessions name columns by their places, and have their types.
-                let stays_so = |(n, c): (usize, &crate::catalog::ColumnDef)| {
+                let stays_so = |(n, c): (usize, &ColumnDef)| {
                     matches!(origins.get(n), Some(Origin::Column(o)) if *o == n)
                         && def.columns.get(n).is_some_and(|now| now.ty == c.ty)
                 };
                 if !old.def.columns.iter().enumerate().all(stays_so) {
                     me.refuse_rested(old.def.id, &format!("a column of table {}", name.name))?
                 }
-                let stays = |(n, o): (usize, &Origin)| matches!(o, Origin::Column(c) if *c == n);
-                // An index's key depends on the types of its columns.
-                let same_keys = def.indexes.iter().flat_map(|i| &i.columns).all(|c| {
-                    let was = match origins.get(c.column) {
-                        Some(Origin::Column(n)) => old.def.columns.get(*n),
-                        _ => None,
-                    };
-                    was.is_some_and(|was| was.ty.id == def.columns[c.column].ty.id)
-                });
-                let same_rows = same_keys
-                    && old.def.nature.unlogged == def.nature.unlogged
-                    && origins.len() == old.def.columns.len()
-                    && layout.row_size == old.layout.row_size
-                    && layout.columns == old.layout.columns
-                    && origins.iter().enumerate().all(stays);
-                let beside = !same_rows && me.may_copy_beside(&old);
-                if !beside {
-                    me.mark_table(&old, "ALTER TABLE")?
-                }
-                let new = match same_rows {
-                    true => me.put_in_place(&old, def)?,
-                    false if beside => me.rebuild_beside(&old, def, origins)?,
-                    false => me.rebuild(&old, def, origins)?,
-                };
+                let new = me.redefined(&old, def, origins)?;
                 let stays = |s: &u32| kept.contains(s) || new.def.sequences().any(|n| n == *s);
                 for sequence in old.def.sequences().filter(|s| !stays(s)) {
                     me.remove_sequence(sequence)?
@@ -152,6 +222,32 @@ impl Connection {
         )
     }
 
+    /// The table with another definition, of the same rows where these can stay as they are. It is marked when
+    /// this returns.
+    pub(crate) fn redefined(
+        &mut self,
+        old: &Arc<Table>,
+        def: TableDef,
+        origins: &[Origin],
+    ) -> SqlResult<Arc<Table>> {
+        let same = of_same_rows(old, &def, origins);
+        if same.is_none() && self.may_copy_beside(old) {
+            return self.rebuild_beside(old, def, origins);
+        }
+        self.mark_table(old, "ALTER TABLE")?;
+        let Some(def) = same else { return self.rebuild(old, def, origins) };
+        let forbidden: Vec<(usize, String)> = (origins.iter().zip(&def.columns))
+            .filter_map(|(origin, now)| match origin {
+                Origin::Column(n) if now.not_null && !old.def.columns[*n].not_null => {
+                    Some((*n, now.name.clone()))
+                }
+                _ => None,
+            })
+            .collect();
+        self.refuse_nulls(old, &forbidden)?;
+        self.put_in_place(old, def)
+    }
+
     /// The table with another definition of the same rows.
     pub(super) fn put_in_place(&mut self, old: &Arc<Table>, def: TableDef) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
@@ -161,11 +257,13 @@ impl Connection {
         let mut indexes = Vec::with_capacity(def.indexes.len());
         for i in &def.indexes {
             let was = old.indexes.iter().find(|o| o.def.id == i.id).ok_or_else(damaged)?;
-            indexes.push(match was.def == *i {
+            // Its columns may have other places.
+            let key = KeySpec::new(&def, i);
+            indexes.push(match was.def == *i && was.key == key {
                 true => was.clone(),
                 false => Arc::new(TableIndex {
                     def: i.clone(),
-                    key: was.key.clone(),
+                    key,
                     index: was.index.clone(),
                     store: was.store.clone(),
                     point: was.point.clone(),

@@ -76,6 +76,10 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         given.into_iter().filter(|o| *o).count() + forms.len()
     };
     let options = catalog.tables().flat_map(|t| &t.def.indexes).map(given).sum();
+    let rooms = catalog.tables().filter(|t| t.def.nature.room.is_some()).count();
+    let ranks = catalog.tables().flat_map(|t| &t.def.columns).filter(|c| c.rank.is_some()).count();
+    let bits = catalog.tables().flat_map(|t| &t.def.columns).filter(|c| c.bit.is_some()).count();
+    let later = catalog.tables().flat_map(|t| &t.def.columns).filter(|c| c.later.is_some()).count();
     let users = || catalog.types.values().filter_map(|t| t.user());
     let parts = users().map(|u| u.parts.len()).sum();
     let placed = catalog.tables().filter(|t| t.def.schema != PUBLIC).count()
@@ -99,6 +103,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.owned, owned),
         (&d.foreign, foreign),
         (&d.options, options),
+        (&d.stored, rooms + later + ranks + bits),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {

@@ -10,21 +10,33 @@ use super::{Workers, check, nap};
 use crate::connection::{Access, Connection, Isolation, STALE, Scan};
 use crate::name::{Name, PUBLIC, TEMPORARY, USUAL_PATH};
 use crate::row;
-use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
+use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Locked};
+use crate::{Origin, Returns, Table, Wait, claims};
 use ondol_base::sim::Random;
-use ondol_kernel::Strings;
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, domain};
 use ondol_types::{SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The values of each row, as many as its table has columns.
-const ROW: [i32; 3] = [1, 2, 7];
+/// The first two values of a row, of which the second is one of some.
+const A: i32 = 1;
+const B: std::ops::Range<i32> = 2..60;
+/// The columns that a table may have beside those.
+const MORE: [&str; 2] = ["d", "e"];
+/// What they are in the rows that are there when they are added.
+const MISSING: &str = "missing";
 
-struct NoStrings;
-impl Strings for NoStrings {
-    fn string(&self, _: u64, _: usize, _: &mut Vec<u8>) {}
+/// What else they are, in a row of that second value: short, or in a slot of their own.
+fn further(b: i32) -> String {
+    format!("{b:0width$}", width = if b % 2 == 0 { 8 } else { 40 })
+}
+
+/// Whether a row has such values, however often it was copied or columns were added to it.
+fn is_right(row: &[Value]) -> bool {
+    let [Value::Int4(A), Value::Int4(b), rest @ ..] = row else { return false };
+    let fine = |v: &Value| matches!(v, Value::Text(s) if s == MISSING || *s == further(*b));
+    B.contains(b) && rest.len() <= MORE.len() && rest.iter().all(fine)
 }
 
 type Outcome = Result<(), String>;
@@ -146,7 +158,7 @@ impl Definer {
         }
         let more = self.r.below(4) as usize;
         for _ in 0..more {
-            self.put(&name)?
+            self.put(&name, 1.0)?
         }
         match self.r.chance(0.3) {
             true => self.c.rollback(),
@@ -233,7 +245,9 @@ impl Definer {
             4 => {
                 let ty = if self.r.chance(0.5) { self.name("m2") } else { ty };
                 let domain = self.c.catalog().ty(&ty);
-                let columns = vec![column("a", None), column("b", domain)];
+                let mut columns = vec![column("a", None), column("b", domain)];
+                let more = self.r.below(1 + MORE.len() as u64) as usize;
+                columns.extend(MORE[..more].iter().map(|n| ColumnDef::new(*n, Type::TEXT)));
                 let wanted = |c: &Catalog| claims::create_table(c, &table, &columns);
                 if self.start(wanted, |c| c.ty(&ty) == domain)? {
                     let checks = if self.r.chance(0.3) { vec![check("c1")] } else { vec![] };
@@ -251,7 +265,7 @@ impl Definer {
                 let of = self.c.catalog().table(&table).filter(|_| self.r.chance(0.4)).cloned();
                 let mut f = function_of(&function, arg);
                 if let Some(t) = &of {
-                    let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+                    let columns = t.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
                     f.returns = Returns::Rows { of: Some(table.clone()), columns, set: true }
                 }
                 let wanted = |_: &Catalog| claims::create_function(&f);
@@ -287,14 +301,18 @@ impl Definer {
                 }
             }
             _ if self.r.chance(0.4) => {
-                if self.c.catalog().table(&table).is_none() {
-                    return Ok(());
-                }
-                let column = IndexColumn { column: 0, desc: false, nulls_first: false };
+                let Some(old) = self.c.catalog().table(&table).map(|t| t.def.clone()) else { return Ok(()) };
+                let column = self.r.below(old.shown().len() as u64) as usize;
+                let column = IndexColumn { column, desc: false, nulls_first: false };
                 let name = format!("{}_a", table.name);
-                self.c.create_index(&table, &name, IndexKind::Btree, false, vec![column], false, false)
+                let wanted = |c: &Catalog| claims::create_index(c, &table, &name);
+                if self.start(wanted, |c| c.table(&table).is_some_and(|t| t.def == old))? {
+                    let columns = vec![column];
+                    self.c.create_index(&table, &name, IndexKind::Btree, false, columns, false, false)?
+                }
+                Ok(())
             }
-            _ => self.put(&table),
+            _ => self.put(&table, 0.5),
         }
     }
 
@@ -313,13 +331,17 @@ impl Definer {
         let mut def = old.clone();
         let mut origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
         match self.r.below(8) {
-            6 | 7 if def.columns.len() == ROW.len() => {
-                def.columns.pop();
-                origins.pop();
+            6 if def.shown().len() > 2 => {
+                let n = 2 + self.r.below(def.shown().len() as u64 - 2) as usize;
+                def.indexes.retain(|i| i.all_columns().all(|c| c != n));
+                def.remove_column(n);
+                origins.remove(n);
             }
-            6 | 7 => {
-                def.columns.push(column("d", None));
-                origins.push(Origin::Value(Value::Int4(ROW[2])))
+            6 | 7 if def.shown().len() < 2 + MORE.len() => {
+                let Some(name) = MORE.iter().find(|n| def.column(n).is_none()) else { return Ok(()) };
+                let place = def.shown().len();
+                def.insert_column(place, ColumnDef::new(*name, Type::TEXT));
+                origins.insert(place, Origin::Value(Value::Text(MISSING.into())))
             }
             5 => match def.checks.pop() {
                 None => def.checks = vec![check("c2"), check("c1")],
@@ -368,8 +390,8 @@ impl Definer {
         Ok(is_on)
     }
 
-    /// A row, so that somebody uses the table.
-    fn put(&mut self, table: &Name) -> SqlResult<()> {
+    /// A row, put there (as often as that) or changed, so that somebody uses the table.
+    fn put(&mut self, table: &Name, new: f64) -> SqlResult<()> {
         loop {
             let catalog = self.c.catalog();
             let Some(t) = catalog.table(table).cloned() else { return Ok(()) };
@@ -377,9 +399,12 @@ impl Definer {
                 Err(e) if e.sqlstate() == STALE => continue,
                 started => started?,
             }
-            let values = ROW.map(ValueRef::Int4);
-            return match self.c.insert(&t, &values[..t.def.columns.len()]) {
-                Ok(_) => self.c.end_statement().map(drop),
+            let done = match self.r.chance(new) {
+                true => self.insert(&t),
+                false => self.update(&t),
+            };
+            return match done {
+                Ok(()) => self.c.end_statement().map(drop),
                 Err(e) => {
                     self.c.abort_statement();
                     Err(e)
@@ -388,7 +413,56 @@ impl Definer {
         }
     }
 
-    /// Every row has the values that each has, however often it was copied to have other columns.
+    /// What a further column may be in a row of that second value.
+    fn some(&mut self, b: i32) -> String {
+        if self.r.chance(0.3) { MISSING.into() } else { further(b) }
+    }
+    fn insert(&mut self, t: &Arc<Table>) -> SqlResult<()> {
+        let b = B.start + self.r.below(B.len() as u64) as i32;
+        let texts = MORE.map(|_| self.some(b));
+        let more = texts.iter().map(|t| ValueRef::Text(t));
+        let values = [ValueRef::Int4(A), ValueRef::Int4(b)].into_iter().chain(more);
+        let mut values: Vec<_> = values.take(t.def.shown().len()).collect();
+        values.resize(t.def.columns.len(), ValueRef::Null);
+        self.c.insert(t, &values).map(drop)
+    }
+    /// Changes some row, or deletes it.
+    fn update(&mut self, t: &Arc<Table>) -> SqlResult<()> {
+        let (mut scan, mut bytes) = (Scan::default(), vec![0; t.layout.row_size]);
+        scan.start(&self.c, t);
+        while let Some(oid) = scan.next(&self.c, &mut bytes)? {
+            if self.r.chance(0.6) {
+                continue;
+            }
+            match self.c.lock(t, oid, LockStrength::Update, Wait::Block)? {
+                Locked::Same => {}
+                Locked::Changed if self.c.read_newest(t, oid, &mut bytes) => {}
+                _ => continue,
+            }
+            if self.r.chance(0.2) {
+                return self.c.delete(t, oid, &bytes);
+            }
+            let was = row::column(&t.layout, &bytes, 1, &self.c, &mut vec![]).to_owned();
+            // One of them, or all with the value that they depend on.
+            let all = self.r.chance(0.3);
+            let b = match was {
+                Value::Int4(b) if !all => b,
+                _ => B.start + self.r.below(B.len() as u64) as i32,
+            };
+            let texts = MORE.map(|_| self.some(b));
+            let more = texts.iter().enumerate().map(|(n, t)| (n + 2, ValueRef::Text(t)));
+            let shown = t.def.shown().len();
+            let one = 1 + self.r.below(shown as u64 - 1) as usize;
+            let changes: Vec<_> = std::iter::once((1, ValueRef::Int4(b)))
+                .chain(more)
+                .filter(|(n, _)| *n < shown && (all || *n == one))
+                .collect();
+            return self.c.update(t, oid, &bytes, &changes);
+        }
+        self.insert(t)
+    }
+
+    /// Every row has the values that one may have, however often it was copied to have other columns.
     fn look(&mut self) -> Outcome {
         let (mut scan, mut scratch) = (Scan::default(), vec![]);
         let catalog = self.c.catalog();
@@ -398,15 +472,22 @@ impl Definer {
             }
             scan.start(&self.c, t);
             let mut bytes = vec![0; t.layout.row_size];
-            while scan.next(&self.c, &mut bytes).map_err(|e| e.to_string())?.is_some() {
-                let values: Vec<Value> = (0..t.def.columns.len())
+            while let Some(oid) = scan.next(&self.c, &mut bytes).map_err(|e| e.to_string())? {
+                for i in &t.indexes {
+                    let (mut key, mut found) = (vec![], vec![]);
+                    self.c.row_key(i, &bytes, &mut key);
+                    self.c.lookup(i, &key, &mut found).map_err(|e| e.to_string())?;
+                    if !found.contains(&oid) {
+                        return Err(format!("a row of {} is not in index {}", t.def.name, i.def.name));
+                    }
+                }
+                let values: Vec<Value> = (0..t.def.shown().len())
                     .map(|i| {
                         scratch.clear();
-                        row::column(&t.layout, &bytes, i, &NoStrings, &mut scratch).to_owned()
+                        row::column(&t.layout, &bytes, i, &self.c, &mut scratch).to_owned()
                     })
                     .collect();
-                let expected = ROW.map(Value::Int4);
-                if values != expected[..values.len()] {
+                if !is_right(&values) {
                     return Err(format!("table {} has a row {values:?}", t.def.name));
                 }
             }

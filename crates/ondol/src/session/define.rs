@@ -554,7 +554,7 @@ impl Session {
             let column = ColumnDef { name, not_null: false, default, generated, owns, ..now.clone() };
             let place = wide.shown().len();
             wide.insert_column(place, column);
-            origins.insert(place, Origin::Value(Value::Null))
+            origins.insert(place, Origin::Nulls)
         }
         self.connection.redefine_table(&a.table, &wide, &origins)?;
         let table = self.connection.catalog().qualified(&a.table);

@@ -629,7 +629,11 @@ impl<'a> Binder<'a> {
         check_columns(def.shown().len() + 1)?;
         altered.foreign.extend(foreign);
         let value = default_of(self.catalog, &column)?;
-        sweep(def, &mut altered.columns);
+        let by_row = value.calls(Volatility::Volatile);
+        if by_row || self.new_sequence.is_some() || self.new_generation_of.is_some() {
+            // The rows are copied.
+            sweep(def, &mut altered.columns)
+        }
         // Before those that are hidden (index/H4).
         let n = def.shown().len();
         let sequence = self.new_sequence.take().map(|s| NewSequence { column: n, ..s });
@@ -649,7 +653,7 @@ impl<'a> Binder<'a> {
             altered.keys.extend(keys);
             return conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k));
         }
-        let new = match default_text(&column).filter(|_| value.calls(Volatility::Volatile)) {
+        let new = match default_text(&column).filter(|_| by_row) {
             Some(text) => AlteredColumn::Computed(text.to_string()),
             None => AlteredColumn::New(Box::new(value)),
         };

@@ -5,7 +5,7 @@ use super::name::named;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{OWNER, Object, Sight, oid_of, schema_oid};
 use ondol_engine::name::TEMPORARY;
-use ondol_engine::{ColumnDef, Generated, IndexKind, Table};
+use ondol_engine::{ColumnDef, Generated, IndexKind, Layout, Table, later};
 use ondol_types::catalog::node_tree;
 use ondol_types::user::composite;
 use ondol_types::{SqlResult, Type, TypeId, Value};
@@ -213,6 +213,11 @@ struct Attribute<'a> {
 }
 
 fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
+    attribute_missing(a, Value::Null, each)
+}
+
+/// The same; `missing`: what the column is in rows that do not say, as the text of an array.
+fn attribute_missing(a: &Attribute<'_>, missing: Value, each: Each<'_>) -> SqlResult<()> {
     let f = facts(a.ty.id);
     each(&row![
         Oid(a.relation),
@@ -230,7 +235,7 @@ fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
         Char(0),
         a.not_null,
         a.has_default,
-        false,
+        !missing.is_null(),
         Char(a.identity),
         Char(a.generated),
         false,
@@ -240,8 +245,21 @@ fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
         Null,
         Null,
         Null,
-        Null,
+        missing,
     ])
+}
+
+/// What a column is in rows that were there before it was added, where that is not NULL.
+fn missing(c: &ColumnDef) -> SqlResult<Value> {
+    let Some(bytes) = c.later.as_ref().and_then(|l| l.missing.as_deref()) else { return Ok(Value::Null) };
+    let value = later::value(Layout::later_storage(c.ty, c.packed), bytes);
+    let (mut item, mut text) = (String::new(), String::new());
+    ondol_types::text::output(value, c.ty, &mut item);
+    // There are no arrays of arrays, whose text this would be.
+    let list = ondol_types::array::of_values(TypeId::TEXT, &[Value::Text(item)])?;
+    let of_texts = Type::TEXT.array().unwrap_or(Type::TEXT);
+    ondol_types::text::output(list.as_ref(&mut Vec::new()), of_texts, &mut text);
+    Ok(Value::Text(text))
 }
 
 /// What stands in pg_type of a type, one that users have defined among them.
@@ -294,7 +312,7 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
             };
             let (name, number) = (&c.name, n + 1);
             let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
-            attribute(&a, each)
+            attribute_missing(&a, missing(c)?, each)
         }),
         Object::Index(t, n) => {
             let index = &t.def.indexes[*n];

@@ -78,7 +78,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         RowNext { cursor, .. } | SetRow { cursor, .. } | TidRow { cursor, .. } | RowTid { cursor, .. } => {
             p.table_of(cursor.0).def.name.clone()
         }
-        ColChar { cursor, column, .. } => {
+        ColChar { cursor, column, .. } | ColLater { cursor, column, .. } => {
             p.table_of(cursor.0).def.columns[column.0 as usize].label().to_string()
         }
         Insert { table, .. } | Violated { table, .. } | OutOfView { table, .. } => {

@@ -219,6 +219,9 @@ opcodes! {
     /// dst := func(args), of a function that the connection computes: it knows the sequences.
     62 CallConnection { dst: Out, func: FuncId, args: Span };
 
+    /// dst := a column of the cursor's row that was added later.
+    63 ColLater { dst: Out, cursor: Cur, column: Col };
+
     /// Starts a scan of all rows.
     64 ScanStart { cursor: Cur };
     /// Reads the next row that the statement sees; jumps when there is none.

@@ -280,8 +280,10 @@ pub fn fingerprint(table: &Table) -> u64 {
             Some(Generated::Stored(text)) => h.bytes(text.as_bytes()),
         }
         // Of a numeric, its type does not tell.
-        if let ondol_engine::Storage::Packed { scale } = l.storage {
-            h.number(u64::from(scale) | 1 << 32)
+        match l.storage {
+            ondol_engine::Storage::Packed { scale } => h.number(u64::from(scale) | 1 << 32),
+            ondol_engine::Storage::Later { place } => h.number(u64::from(place) | 2 << 32),
+            _ => {}
         }
     }
     for i in &table.def.indexes {

@@ -136,19 +136,20 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             let def = ondol_types::func::find(func).ok_or("no such function")?;
             width("arguments", def.args.len(), 2)
         }
-        Op::ColChar { cursor, column: c, .. } => {
+        Op::ColChar { cursor, column: c, .. } | Op::ColLater { cursor, column: c, .. } => {
             let layout = &p.table_of(cursor.0).layout;
             column(c.0, layout.columns.len())?;
-            match layout.columns[c.0 as usize].storage {
-                ondol_engine::Storage::Char { .. } => Ok(()),
-                other => Err(format!("column {} is stored as {other:?}", c.0)),
+            match (layout.columns[c.0 as usize].storage, op) {
+                (ondol_engine::Storage::Char { .. }, Op::ColChar { .. }) => Ok(()),
+                (ondol_engine::Storage::Later { .. }, Op::ColLater { .. }) => Ok(()),
+                (other, _) => Err(format!("column {} is stored as {other:?}", c.0)),
             }
         }
         Op::KeyPut { cursor, values, .. } => width("key", values.count as usize, indexed(p, cursor)?),
         Op::Point { cursor, values, .. } => pointed(p, cursor, values),
         Op::PointRow { cursor, values } => {
             pointed(p, cursor, values)?;
-            width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len())
+            width("row", p.table_of(cursor.0).def.shown().len(), p.columns.len())
         }
         Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } | Op::Twin { cursor, .. } => {
             indexed(p, cursor).map(|_| ())
@@ -190,7 +191,7 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             width("row", values.count as usize, p.tables[table.0 as usize].def.columns.len())
         }
         Op::Emit { row } => width("row", row.count as usize, p.columns.len()),
-        Op::EmitRow { cursor } => width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len()),
+        Op::EmitRow { cursor } => width("row", p.table_of(cursor.0).def.shown().len(), p.columns.len()),
         Op::HashPut { hash, row } | Op::HashPutNew { hash, row, .. } => {
             width("row", row.count as usize, p.hashes[hash.0 as usize].width as usize)
         }

@@ -286,6 +286,21 @@ pub(super) fn char_value(
     Datum::string(Tag::Text, at, n)
 }
 
+/// A column that was added later.
+pub(super) fn later_value(
+    connection: &Connection,
+    layout: &Layout,
+    memory: &mut Vec<u8>,
+    row: std::ops::Range<usize>,
+    column: usize,
+    scratch: &mut Vec<u8>,
+) -> Datum {
+    let Storage::Later { place } = layout.columns[column].storage else { return Datum::NULL };
+    scratch.clear();
+    let value = ondol_engine::later::column(layout, &memory[row], place, connection, scratch);
+    Datum::of(value, memory)
+}
+
 /// For `ValueRef`s that are needed as owned pairs.
 pub(super) fn with_changes<R>(
     columns: &[u16],

@@ -310,6 +310,13 @@ pub(super) fn exec(
             };
             set!(dst, d)
         }
+        Op::ColLater { dst, cursor, column } => {
+            let layout = &program.table_of(cursor.0).layout;
+            let c = &f.cursors[cursor.0 as usize];
+            let (range, n) = (c.from..c.to, column.0 as usize);
+            let d = access::later_value(connection, layout, &mut f.memory, range, n, &mut f.scratch);
+            set!(dst, d)
+        }
         Op::RangeLow { cursor, values, edge } => {
             if let Some(index) = program.index_of(cursor.0) {
                 access::range_low(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory, edge)

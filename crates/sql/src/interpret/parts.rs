@@ -57,7 +57,7 @@ pub enum Piece {
 
 /// Values, conditions, columns, temporaries.
 fn is_plain(op: &Op) -> bool {
-    matches!(op.number(), 1 | 4..=8 | 10..=12 | 16..=61)
+    matches!(op.number(), 1 | 4..=8 | 10..=12 | 16..=61 | 63)
 }
 
 impl Parted {

@@ -2,12 +2,13 @@
 //!
 //! - **R1** A row of one whole table goes out as the bytes that it has in the table and is decoded only where
 //!   it is looked at. Strings that lie in slots of their own are appended, and their heads hold an offset
-//!   within the row's bytes instead of an OID, so that the bytes stand alone.
+//!   within the row's bytes instead of an OID, so that the bytes stand alone; what is missing there of
+//!   columns that were added later, the table has (engine/later/N3).
 //! - **R2** A [`RowBuffer`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
 use ondol_base::ascii::trimmed;
 use ondol_engine::layout::{INLINE, StringAt, WIDE, string_at};
-use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
+use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table, later};
 use ondol_types::ty::Class;
 use ondol_types::{Packed, SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl<'a> RowView<'a> {
     pub fn len(&self) -> usize {
         match self.0 {
             Shape::Values { values, .. } => values.len(),
-            Shape::Raw { table, .. } => table.layout.columns.len(),
+            Shape::Raw { table, .. } => table.layout.shown().len(),
         }
     }
     pub fn is_empty(&self) -> bool {
@@ -89,7 +90,7 @@ impl<'a> RowView<'a> {
         match self.0 {
             Shape::Values { values, memory } => Values::Datums { rest: values.iter(), memory },
             Shape::Raw { table, bytes } => {
-                Values::Raw { rest: table.layout.columns.iter(), layout: &table.layout, bytes }
+                Values::Raw { rest: table.layout.shown().iter(), layout: &table.layout, bytes }
             }
         }
     }
@@ -97,7 +98,7 @@ impl<'a> RowView<'a> {
     /// [`RowView::values`].
     #[inline(always)]
     pub fn each<C>(&self, columns: impl IntoIterator<Item = C>, mut f: impl FnMut(ValueRef<'a>, C) -> bool) {
-        let (datums, stored, layout, memory) = match self.0 {
+        let (datums, stored, layout, memory): (_, _, Option<&'a Layout>, _) = match self.0 {
             Shape::Values { values, memory } => (values, &[][..], None, memory),
             Shape::Raw { table, bytes } => (&[][..], &table.layout.columns[..], Some(&*table.layout), bytes),
         };
@@ -155,7 +156,7 @@ impl<'a> RowView<'a> {
     pub fn is_null(&self, column: usize) -> bool {
         match self.0 {
             Shape::Values { values, .. } => values.get(column).is_none_or(|d| d.is_null()),
-            Shape::Raw { table, bytes } => table.layout.is_null(bytes, column),
+            Shape::Raw { .. } => self.get(column).is_null(),
         }
     }
 }
@@ -208,7 +209,7 @@ pub(super) fn wide_part(layout: &Layout, all: &[u8], column: usize) -> (usize, u
 
 /// The value of a column.
 #[inline(always)]
-fn raw_value<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'a> {
+fn raw_value<'a>(layout: &'a Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'a> {
     if c.is_null(row) {
         return ValueRef::Null;
     }
@@ -234,6 +235,7 @@ fn raw_value<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'
             ValueRef::Opaque(ty, row.get(at..at + usize::from(width)).unwrap_or(&[]))
         }
         Storage::Opaque { ty } => ValueRef::Opaque(ty, string(row, at)),
+        Storage::Later { place } => later::standing(layout, row, place),
     }
 }
 
@@ -270,7 +272,7 @@ fn string(row: &[u8], at: usize) -> &[u8] {
 /// Whether a row's bytes stand alone as they are: no string lies in another slot.
 #[inline]
 pub(super) fn stands_alone(layout: &Layout, row: &[u8]) -> bool {
-    !Layout::is_wide(row) && first_outside(layout, row).is_none()
+    !Layout::is_wide(row) && first_outside(layout, row).is_none() && later::named(layout, row).is_none()
 }
 
 /// Which string head of a row's is the first that names another slot.
@@ -283,7 +285,7 @@ fn first_outside(layout: &Layout, row: &[u8]) -> Option<usize> {
 /// Whether the values of some columns may lie in other slots, whatever the row (char(n) aside, see
 /// [`Layout::is_wide`]).
 pub(super) fn has_strings(layout: &Layout) -> bool {
-    !layout.strings.is_empty()
+    !layout.strings.is_empty() || !layout.later.is_empty()
 }
 
 /// Makes the row at `start` of `memory`, which ends with it, stand alone (R1): its strings are appended.
@@ -301,6 +303,17 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
         if let StringAt::Slot(oid, len) = string_at(&memory[start..], at) {
             put(memory, at + 8, oid, len);
         }
+    }
+    if let Some((slot, len)) = later::named(layout, &memory[start..]) {
+        let string = memory.len();
+        connection.read_string(slot, len, memory);
+        let far: Vec<_> = later::far(&memory[string..]).collect();
+        for (oid, len, at) in far {
+            put(memory, string - start + at, oid, len);
+        }
+        let word = (string - start) as u64 | (len as u64) << 48;
+        let at = start + usize::from(layout.room.unwrap_or_default());
+        memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
 }
 

@@ -189,6 +189,7 @@ impl<'a> Gen<'a> {
             Storage::Timestamp => Op::ColTimestamp { dst, at, null },
             Storage::Timestamptz => Op::ColTimestamptz { dst, at, null },
             Storage::Char { .. } => Op::ColChar { dst, cursor: Cur(cursor), column: Col(column) },
+            Storage::Later { .. } => Op::ColLater { dst, cursor: Cur(cursor), column: Col(column) },
             Storage::Text => Op::ColText { dst, at, null },
             Storage::Bytea => Op::ColBytea { dst, at, null },
             Storage::Numeric => Op::ColNumeric { dst, at, null },

@@ -556,6 +556,7 @@ fn takes_memory(op: &Op) -> bool {
             | Op::ColChar { .. }
             | Op::RowTid { .. }
             | Op::NewTid { .. }
+            | Op::ColLater { .. }
             | Op::HashCol { .. }
             | Op::MatCol { .. }
             | Op::SortCol { .. }

@@ -204,7 +204,7 @@ impl<'a> Gen<'a> {
         }
         let place = self.places.get(of? as usize)?;
         match (&place.source, place.table, place.null) {
-            (Source::Table { cursor }, Some(t), None) if t.def.columns.len() == output.len() => {
+            (Source::Table { cursor }, Some(t), None) if t.def.shown().len() == output.len() => {
                 Some(Cur(*cursor))
             }
             _ => None,
