@@ -225,3 +225,33 @@ fn a_folder_whose_numerics_are_strings_opens_and_is_written_to() {
 fn a_folder_whose_numerics_are_words_opens_and_is_written_to() {
     numerics_are_there_and_change("packed", "word")
 }
+
+/// A folder that was written before columns could be added to rows as they are: zeros were left in them.
+#[test]
+fn rows_of_an_older_folder_get_columns_as_they_are() {
+    let folder = old("packed");
+    let before = {
+        let db = Database::open(folder.path()).expect("an older folder opens");
+        let mut s = db.session();
+        let before = rows(&mut s, ACCOUNTS);
+        s.execute("ALTER TABLE account ADD note text DEFAULT 'from before', ADD n int").expect("columns");
+        s.execute("UPDATE account SET note = 'changed, to more than a head has', n = 7 WHERE id = 2")
+            .expect("a change");
+        db.close().expect("it closes");
+        before
+    };
+    let db = Database::open(folder.path()).expect("it opens again");
+    let mut s = db.session();
+    assert_eq!(rows(&mut s, ACCOUNTS), before);
+    assert_eq!(
+        rows(&mut s, "SELECT id, note, n FROM account ORDER BY id"),
+        [
+            "1|from before|NULL",
+            "2|changed, to more than a head has|7",
+            "3|from before|NULL",
+            "5|from before|NULL"
+        ]
+    );
+    let missing = "SELECT attname, attmissingval FROM pg_attribute WHERE atthasmissing";
+    assert_eq!(rows(&mut s, missing), ["note|{\"from before\"}"]);
+}
