@@ -31,6 +31,9 @@ pub struct ColumnDef {
     pub generated: Option<Generated>,
     /// The numbers of sequences that go with the column: those of serial, and of OWNED BY.
     pub owns: Vec<u32>,
+    /// COLLATE, where it is not what the type has anyway. All collations that there are have one order, so
+    /// that it is only told of.
+    pub collation: Option<String>,
     /// It was added while there were rows, which stayed as they were (engine/layout/L7).
     pub later: Option<Later>,
     /// Its place in the order in which rows have the table's columns, where that is not the columns' own: one
@@ -64,8 +67,21 @@ impl ColumnDef {
     pub fn new(name: impl Into<String>, ty: Type) -> ColumnDef {
         let (name, owns) = (name.into(), Vec::new());
         let (not_null, packed, later, rank, bit) = (false, true, None, None, None);
-        let (default, domain, generated) = (None, None, None);
-        ColumnDef { name, ty, not_null, default, domain, packed, generated, owns, later, rank, bit }
+        let (default, domain, generated, collation) = (None, None, None, None);
+        ColumnDef {
+            name,
+            ty,
+            not_null,
+            default,
+            domain,
+            packed,
+            generated,
+            owns,
+            collation,
+            later,
+            rank,
+            bit,
+        }
     }
     /// The sequence of an identity column.
     pub fn identity(&self) -> Option<u32> {
@@ -372,6 +388,11 @@ pub struct FunctionDef {
     /// The setting `search_path` that its body was written for (name/A5).
     pub path: String,
     pub args: Vec<(Option<String>, Type)>,
+    /// What the last of them are where a call leaves them out: SQL expressions, bound anew by those who use
+    /// them.
+    pub defaults: Vec<String>,
+    /// VARIADIC: the last argument is an array of what calls have in its place, in any number from one.
+    pub variadic: bool,
     pub returns: Returns,
     pub body: String,
     /// Byte code, opaque here; empty when it is to be compiled from the body at first use.
@@ -383,6 +404,11 @@ impl FunctionDef {
     /// The types of its arguments.
     pub fn arg_types(&self) -> impl Iterator<Item = TypeId> {
         self.args.iter().map(|a| a.1.id)
+    }
+    /// The default of the argument of that place.
+    pub fn default_of(&self, place: usize) -> Option<&str> {
+        let required = self.args.len().saturating_sub(self.defaults.len());
+        place.checked_sub(required).and_then(|n| self.defaults.get(n)).map(String::as_str)
     }
 }
 

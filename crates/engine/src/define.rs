@@ -646,7 +646,7 @@ impl Connection {
     pub fn create_function(&mut self, mut function: FunctionDef, replace: bool) -> SqlResult<u32> {
         let wanted = function.clone();
         self.defining(
-            |_| claims::create_function(&wanted),
+            |c| claims::create_function(c, &wanted),
             |me, c| {
                 there_is_schema(c, function.schema)?;
                 let same = c

@@ -45,6 +45,12 @@
 //!   how many there ever were; the columns with their places and what they are where rows do not say. So does
 //!   the first column that is dropped whose bytes stay in the rows (engine/layout/L8): the columns are listed
 //!   with their ranks. A folder written before has none; its tables have room where zeros are left.
+//! - **D17** The first column with a collation writes format 15: who does not know them would forget it when
+//!   the table is made anew. A folder written before has none.
+//! - **D18** The first function that has defaults of arguments, or takes any number of one, writes format 15,
+//!   too: who does not know them would not find it where they are left out. A folder written before has none.
+//! - **D19** The first column of regclass or its like writes format 15 as well: who does not know them would
+//!   look for strings in the place of numbers (engine/layout/L9). A folder written before has none.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
     IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
@@ -62,6 +68,7 @@ use ondol_durability::Given;
 use ondol_kernel::heap::PIECE;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, TableStore, Wait};
+use ondol_types::catalog::registered;
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, composite, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
@@ -74,8 +81,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D16).
-const FORMAT: i32 = 13;
+/// The newest format of the dictionary (D4 to D19).
+const FORMAT: i32 = 15;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -102,6 +109,12 @@ const WITH_COMPOSITES: i32 = 10;
 const WITH_LONG: i32 = 12;
 /// The format of one that has tables made with room, or columns that were added later (D16).
 const WITH_LATER: i32 = 13;
+/// The format of one that has columns with collations (D17).
+const WITH_COLLATIONS: i32 = 15;
+/// The format of one that has functions with defaults, or that take any number of arguments (D18).
+const WITH_DEFAULTS: i32 = 15;
+/// The format of one that has columns of regclass or its like (D19).
+const WITH_REGISTERED: i32 = 15;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -124,6 +137,8 @@ pub struct Dictionary {
     pub materials: Arc<Table>,
     pub options: Arc<Table>,
     pub stored: Arc<Table>,
+    pub collations: Arc<Table>,
+    pub function_options: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
@@ -270,6 +285,12 @@ impl Dictionary {
             comments: make(16, "comments", &[("id", I), ("kind", T), ("part", T), ("text", T)]),
             options: make(18, "index_options", &[("index_id", I), ("kind", T), ("columns", T)]),
             views: make(15, "views", &[("id", I), ("name", T), ("query", T), ("check", T)]),
+            collations: make(30, "collations", &[("table_id", I), ("position", I), ("name", T)]),
+            function_options: make(
+                31,
+                "function_options",
+                &[("function_id", I), ("kind", T), ("place", I), ("text", T)],
+            ),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
             stored: make(
                 26,
@@ -294,6 +315,7 @@ impl Dictionary {
         all.extend([&self.views, &self.comments, &self.materials]);
         all.push(&self.options);
         all.push(&self.stored);
+        all.extend([&self.collations, &self.function_options]);
         all
     }
 }
@@ -506,6 +528,10 @@ pub fn load(
             other => return Err(damaged(&format!("a column that is generated {other:?}"))),
         }
     }
+    let mut collations: BTreeMap<(i32, i32), String> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.collations) {
+        collations.insert((int(&r[0]), int(&r[1])), string(&r[2]));
+    }
     let (mut rooms, mut later) = (BTreeMap::<i32, u16>::new(), BTreeMap::<(i32, i32), Later>::new());
     let (mut ranks, mut bits) = (BTreeMap::<(i32, i32), u16>::new(), BTreeMap::<(i32, i32), bool>::new());
     for (_, r) in rows(session, &dictionary.stored) {
@@ -555,6 +581,7 @@ pub fn load(
                 later: later.remove(&(int(&r[0]), int(&r[1]))),
                 rank: ranks.remove(&(int(&r[0]), int(&r[1]))),
                 bit: bits.remove(&(int(&r[0]), int(&r[1]))),
+                collation: collations.remove(&(int(&r[0]), int(&r[1]))),
             },
         ));
     }
@@ -731,6 +758,15 @@ pub fn load(
             catalog.relations.insert(table.def.full_name(), Relation::Table(table));
         }
     }
+    let mut defaults: BTreeMap<i32, BTreeMap<i32, String>> = BTreeMap::new();
+    let mut variadic: BTreeSet<i32> = BTreeSet::new();
+    for (_, r) in rows(session, &dictionary.function_options) {
+        match string(&r[1]).as_str() {
+            "default" => drop(defaults.entry(int(&r[0])).or_default().insert(int(&r[2]), string(&r[3]))),
+            "variadic" => drop(variadic.insert(int(&r[0]))),
+            other => return Err(damaged(&format!("a function with the option {other:?}"))),
+        }
+    }
     for (_, r) in rows(session, &dictionary.functions) {
         let place = places.get(&int(&r[0]));
         let f = FunctionDef {
@@ -740,6 +776,8 @@ pub fn load(
             path: place.and_then(|p| p.1.clone()).unwrap_or_else(|| USUAL_PATH.into()),
             args: parse_args(types_in(&types, &string(&r[2]), &catalog).as_ref(), &string(&r[2]))
                 .ok_or_else(|| damaged("a function's arguments"))?,
+            defaults: defaults.remove(&int(&r[0])).map_or(vec![], |d| d.into_values().collect()),
+            variadic: variadic.contains(&int(&r[0])),
             returns: parse_returns(types_in(&types, &string(&r[3]), &catalog).as_ref(), &string(&r[3]))
                 .ok_or_else(|| damaged("a function's result"))?,
             body: string(&r[4]),
@@ -750,6 +788,10 @@ pub fn load(
             // What an earlier version did not know is the word's default.
             volatility: Volatility::of_word(&string(&r[6])).unwrap_or(Volatility::Volatile),
         };
+        let takes = |(_, ty): &(Option<String>, Type)| ty.base().id.is_array();
+        if f.defaults.len() > f.args.len() || f.variadic && !f.args.last().is_some_and(takes) {
+            return Err(damaged(&format!("the arguments of function {}", f.name)));
+        }
         catalog.functions.insert(f.id, Arc::new(f));
     }
     Ok(catalog)
@@ -1102,6 +1144,14 @@ pub fn put_material(session: &mut Session, d: &Dictionary, def: &TableDef) -> Sq
 }
 
 fn add_column(session: &mut Session, d: &Dictionary, of: u32, place: usize, c: &ColumnDef) -> SqlResult<()> {
+    if registered::kind(c.ty.id).is_some() {
+        raise_format(session, d, WITH_REGISTERED)?
+    }
+    if let Some(name) = &c.collation {
+        raise_format(session, d, WITH_COLLATIONS)?;
+        let row = [Value::Int4(of as i32), Value::Int4(place as i32), Value::Text(name.clone())];
+        add(session, &d.collations, &row)?
+    }
     add(
         session,
         &d.columns,
@@ -1178,6 +1228,7 @@ pub fn remove_view(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<
     }
     remove(session, &d.views, 0, id)?;
     remove(session, &d.places, 0, id)?;
+    remove(session, &d.collations, 0, id)?;
     remove(session, &d.columns, 0, id)
 }
 
@@ -1188,6 +1239,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.tables, 0, id)?;
     remove(session, &d.places, 0, id)?;
     remove(session, &d.columns, 0, id)?;
+    remove(session, &d.collations, 0, id)?;
     remove(session, &d.packed, 0, id)?;
     remove(session, &d.checks, 0, id)?;
     remove(session, &d.owned, 0, id)?;
@@ -1285,11 +1337,19 @@ pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> S
             Value::Text(f.volatility.word().into()),
         ],
     )?;
+    let texts = f.defaults.iter().enumerate().map(|(n, text)| ("default", n as i32, text.as_str()));
+    for (kind, place, text) in texts.chain(f.variadic.then_some(("variadic", 0, ""))) {
+        raise_format(session, d, WITH_DEFAULTS)?;
+        let [id, place] = [f.id as i32, place].map(Value::Int4);
+        let [kind, text] = [kind, text].map(|s| Value::Text(s.into()));
+        add(session, &d.function_options, &[id, kind, place, text])?
+    }
     add_place(session, d, f.id, f.schema, &f.path)
 }
 
 pub fn remove_function(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
     remove(session, &d.functions, 0, id)?;
+    remove(session, &d.function_options, 0, id)?;
     remove(session, &d.places, 0, id)
 }
 

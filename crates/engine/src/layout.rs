@@ -30,8 +30,10 @@
 //!   fewer than 8 are left; they do not become so long for it that they would take runs of pages (L6).
 //! - **L8** Where a column is dropped, its bytes stay in the rows, as a hidden column's: new rows have zeros
 //!   there. The columns lie in the order of their ranks then ([`crate::catalog::ColumnDef::rank`]).
+//! - **L9** A value of regclass or its like is its object's number, of 4 bytes, without the name that it had.
 use crate::catalog::Later;
 use ondol_kernel::heap::LARGEST_ROW;
+use ondol_types::catalog::registered;
 use ondol_types::ty::Class;
 use ondol_types::{Type, TypeId};
 use std::sync::Arc;
@@ -199,6 +201,10 @@ impl Layout {
                 Some(scale) if packed => Storage::Packed { scale },
                 _ => Storage::Numeric,
             },
+            // L7
+            Class::Opaque(_) if registered::kind(ty.id).is_some() => {
+                Storage::Fixed { ty: ty.id, width: registered::STORED }
+            }
             Class::Opaque(form) => match form.width {
                 Some(width) if !long || width <= 16 => Storage::Fixed { ty: ty.id, width },
                 _ => Storage::Opaque { ty: ty.id },

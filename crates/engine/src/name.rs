@@ -11,6 +11,10 @@
 //! - **A5** Texts that the dictionary keeps (defaults, checks, domains' conditions) are looked up by
 //!   [`Path::public`], whoever uses them: what they name elsewhere they name with its schema. A registered
 //!   query is looked up by the path that it was made with.
+//! - **A6** The arrays of a type, and of a relation's rows, have a type of the same schema: its name is that
+//!   with an underscore in front, or with as many as it takes to be another than all that are there. A name
+//!   that is given pushes an array's aside. What arrays are named is not stored: it follows from the names
+//!   that there are, as if they had been given in the order in which their types were made.
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::table::Table;
 pub use ondol_types::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, TEMPORARY};
@@ -118,7 +122,70 @@ impl Path {
     }
 }
 
+/// The most bytes of a name.
+const LONGEST: usize = 63;
+
+/// Names that differ only in how many underscores stand in front.
+struct Alike<'a> {
+    schema: u32,
+    /// What stands behind them.
+    rest: &'a str,
+    /// Of each that is a type's or a relation's, their number, and that of the arrays' name (A6).
+    arrays: Vec<(usize, usize)>,
+}
+
+impl<'a> Alike<'a> {
+    fn of(catalog: &Catalog, name: &'a Name) -> Alike<'a> {
+        let rest = name.name.trim_start_matches('_');
+        let mut alike = Alike { schema: name.schema, rest, arrays: Vec::new() };
+        let longest = LONGEST.saturating_sub(rest.len());
+        let item = |n| catalog.item_named(&alike.name(n)).map(|number| (number, n));
+        let mut items: Vec<_> = (0..=longest).filter_map(item).collect();
+        items.sort_unstable();
+        for (made, (_, n)) in items.iter().enumerate() {
+            if let Some(aside) = alike.arrays.iter().position(|a| a.1 == *n) {
+                alike.arrays[aside].1 = alike.free(*n, &items[..=made])
+            }
+            let own = alike.free(*n, &items[..=made]);
+            alike.arrays.push((*n, own))
+        }
+        alike
+    }
+    fn name(&self, underscores: usize) -> Name {
+        let mut name = "_".repeat(underscores) + self.rest;
+        while name.len() > LONGEST {
+            name.pop();
+        }
+        Name::new(self.schema, name)
+    }
+    /// The first number behind this one that no name has.
+    fn free(&self, behind: usize, items: &[(u32, usize)]) -> usize {
+        let taken = |n: usize| items.iter().any(|i| i.1 == n) || self.arrays.iter().any(|a| a.1 == n);
+        (behind + 1..).find(|n| !taken(*n)).unwrap_or(behind)
+    }
+}
+
 impl Catalog {
+    /// The name of the arrays of the type, or of the relation's rows, that has a name (A6).
+    pub fn array_name(&self, item: &Name) -> String {
+        let usual = Name::new(item.schema, format!("_{}", item.name));
+        if !item.name.starts_with('_') && item.name.len() < LONGEST && self.item_named(&usual).is_none() {
+            return usual.name;
+        }
+        let alike = Alike::of(self, item);
+        let underscores = item.name.len() - alike.rest.len();
+        let array = alike.arrays.iter().find(|a| a.0 == underscores).map_or(underscores + 1, |a| a.1);
+        alike.name(array).name
+    }
+    /// The name of the type, or of the relation, that a name is the arrays' of (A6).
+    pub fn item_of_array(&self, array: &Name) -> Option<Name> {
+        let underscores = array.name.len() - array.name.trim_start_matches('_').len();
+        if underscores == 0 || self.item_named(array).is_some() {
+            return None;
+        }
+        let alike = Alike::of(self, array);
+        alike.arrays.iter().find(|a| a.1 == underscores).map(|a| alike.name(a.0))
+    }
     pub fn schema(&self, name: &str) -> Option<&SchemaDef> {
         self.schemas.get(name)
     }
@@ -147,6 +214,13 @@ impl Catalog {
             (_, Some(v)) => self.view_type(v).ok(),
             _ => None,
         }
+    }
+    /// The number of what has a name in the space of types: a type's own, or that of the relation whose rows
+    /// have it.
+    fn item_named(&self, name: &Name) -> Option<u32> {
+        let user = self.ty(name).and_then(|t| t.user()).map(|u| u.number);
+        let table = || self.table(name).map(|t| t.def.id);
+        user.or_else(table).or_else(|| self.view(name).map(|v| v.id))
     }
     /// The functions that a name without a schema may mean: those of a schema that is looked through earlier
     /// stand before those of the same arguments.

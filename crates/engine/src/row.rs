@@ -152,6 +152,10 @@ pub(crate) fn set_value(
         }
         (Storage::Opaque { .. }, ValueRef::Opaque(_, b)) => set_string(row, at, b, put)?,
         (Storage::Later { .. }, _) => {}
+        // engine/layout/L9: the number without the name.
+        (Storage::Fixed { width, .. }, ValueRef::Opaque(_, b)) if b.len() > usize::from(width) => {
+            row[at..at + usize::from(width)].copy_from_slice(&b[..usize::from(width)])
+        }
         (storage, v) => unreachable!("a {v:?} for a column stored as {storage:?}"),
     }
     Ok(())

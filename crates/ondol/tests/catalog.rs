@@ -14,7 +14,11 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalog");
 /// Objects of users, by their numbers.
 const NAMES: &str = "SELECT oid, oid::regclass::text FROM pg_class WHERE oid >= 16384
     UNION ALL SELECT oid, oid::regprocedure::text FROM pg_proc WHERE oid >= 16384
-    UNION ALL SELECT oid, 'type ' || format_type(oid, NULL) FROM pg_type WHERE oid >= 16384";
+    UNION ALL SELECT oid, 'type ' || format_type(oid, NULL) FROM pg_type WHERE oid >= 16384
+    UNION ALL SELECT oid, 'schema ' || nspname FROM pg_namespace WHERE oid >= 16384
+    UNION ALL SELECT oid, 'constraint ' || conname || ' of ' || CASE conrelid WHEN 0 THEN contypid::regtype::text
+        ELSE conrelid::regclass::text END FROM pg_constraint WHERE oid >= 16384
+    UNION ALL SELECT oid, 'default ' || adnum || ' of ' || adrelid::regclass FROM pg_attrdef WHERE oid >= 16384";
 
 fn escaped(field: Option<String>, names: &HashMap<String, String>) -> String {
     let Some(field) = field else { return "\\N".into() };
@@ -133,7 +137,7 @@ fn names_follow_definitions() {
     let db = ondol::Database::open(folder.path()).expect("a database");
     let (mut s, mut other) = (db.session(), db.session());
     s.execute("CREATE TABLE a (x integer); CREATE TABLE b (x integer, y integer)").expect("tables");
-    s.execute("PREPARE p AS SELECT count(*) FROM pg_attribute WHERE attrelid = 'a'::regclass")
+    s.execute("PREPARE p AS SELECT count(*) FROM pg_attribute WHERE attnum > 0 AND attrelid = 'a'::regclass")
         .expect("a plan");
     s.execute("PREPARE q AS SELECT $1::regclass::oid = 'a'::regclass").expect("a plan");
     assert_eq!((one(&mut s, "EXECUTE p"), one(&mut s, "EXECUTE q('a')")), ("1".into(), "t".into()));
@@ -221,12 +225,20 @@ fn names_of_objects_are_not_stored() {
     let db = ondol::Database::open(folder.path()).expect("a database");
     let mut s = db.session();
     for sql in [
-        "CREATE TABLE t (a regclass)",
         "CREATE TABLE t (a regtype[])",
-        "CREATE TABLE t AS SELECT 'pg_class'::regclass",
-        "CREATE TABLE u (a oid); ALTER TABLE u ALTER a TYPE regclass",
-        "CREATE DOMAIN d AS regproc; CREATE TABLE t (a d)",
+        "CREATE TABLE t AS SELECT ARRAY['pg_class'::regclass] AS a",
+        "CREATE TYPE c AS (a regclass)",
     ] {
         assert_eq!(s.execute(sql).expect_err(sql).sqlstate(), "0A000", "{sql}");
     }
+    s.execute("CREATE TABLE u (a oid); CREATE DOMAIN d AS regclass; CREATE TABLE t (a d)").expect("tables");
+    s.execute("INSERT INTO u SELECT 't'::regclass; INSERT INTO t VALUES ('u')").expect("rows");
+    s.execute("ALTER TABLE u ALTER a TYPE regclass; ALTER TABLE t RENAME TO now").expect("other columns");
+    assert_eq!(
+        (one(&mut s, "SELECT a FROM u"), one(&mut s, "SELECT a FROM now")),
+        ("now".into(), "u".into())
+    );
+    s.execute("DROP TABLE now").expect("it goes");
+    let gone = one(&mut s, "SELECT a FROM u");
+    assert!(gone.parse::<u32>().is_ok_and(|n| n >= 16384), "{gone}");
 }

@@ -121,7 +121,7 @@ fn dumped(s: &mut Session) -> String {
 }
 
 /// What is done to the table, and what its dump says then.
-const ALTERED: [(&str, &[&str]); 14] = [
+const ALTERED: [(&str, &[&str]); 19] = [
     (
         "ALTER TABLE t ALTER a SET DEFAULT 1 + 1, ALTER b SET DEFAULT 'x'",
         &["a integer DEFAULT 1 + 1", "DEFAULT 'x'"],
@@ -207,6 +207,50 @@ const ALTERED: [(&str, &[&str]); 14] = [
     (
         "CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t'; ALTER TABLE t RENAME TO u",
         &["CREATE FUNCTION f() RETURNS SETOF u"],
+    ),
+    (
+        "CREATE FUNCTION f(a int, b int DEFAULT 3, c text DEFAULT 'x' || 'y') RETURNS text LANGUAGE sql AS 'SELECT c'; \
+         CREATE FUNCTION total(VARIADIC n int[] DEFAULT '{}') RETURNS int LANGUAGE sql AS 'SELECT n[1]'; \
+         CREATE VIEW v AS SELECT f(1), f(2, c => 'q') AS q, total(4, 5) AS n, total(VARIADIC ARRAY[6]) AS m; \
+         CREATE OR REPLACE FUNCTION f(a int, b int DEFAULT 4, c text DEFAULT 'x' || 'z') RETURNS text LANGUAGE sql AS 'SELECT c'",
+        &[
+            "FUNCTION f(a integer, b integer DEFAULT 4, c text DEFAULT ('x'::text || 'z'::text)) RETURNS",
+            "FUNCTION total(VARIADIC n integer[] DEFAULT '{}'::integer[]) RETURNS",
+            "f(2, c => 'q'::text) AS q",
+            "total(VARIADIC ARRAY[4, 5]) AS n",
+        ],
+    ),
+    (
+        "CREATE TABLE u (); INSERT INTO u DEFAULT VALUES; INSERT INTO u DEFAULT VALUES; \
+         CREATE TABLE v (a int GENERATED ALWAYS AS (1 + 1) STORED); INSERT INTO v DEFAULT VALUES; \
+         ALTER TABLE t DROP a, DROP b",
+        &[
+            "CREATE TABLE u ();\nCOPY u FROM stdin;\n\n\n\\.\n",
+            "CREATE TABLE t ();\nCOPY t FROM stdin;\n\n\n\\.\n",
+            "COPY v FROM stdin;\n\n\\.\n",
+        ],
+    ),
+    (
+        "CREATE TABLE u (a text COLLATE \"C\" DEFAULT 'x' NOT NULL, b name COLLATE \"C\", c text COLLATE \"default\"); \
+         CREATE VIEW v AS SELECT a FROM u; ALTER TABLE t ALTER b TYPE text COLLATE \"POSIX\"; INSERT INTO u VALUES ('y')",
+        &[
+            "    a text COLLATE \"C\" DEFAULT 'x' NOT NULL,\n    b name,\n    c text\n",
+            "    b text COLLATE \"POSIX\"\n",
+        ],
+    ),
+    (
+        "CREATE DOMAIN pair AS int DEFAULT 2 CHECK (VALUE > 1); CREATE TABLE u (a pair, _u int); \
+         CREATE VIEW v AS SELECT a, a + 1 AS b FROM u; CREATE TABLE w AS SELECT * FROM v; CREATE TABLE _w (x int)",
+        &["CREATE TABLE w (\n    a pair,\n    b integer\n"],
+    ),
+    (
+        "CREATE SCHEMA s; CREATE TABLE s.late (a int); CREATE VIEW v AS SELECT 1 AS a; \
+         CREATE FUNCTION f(int) RETURNS int LANGUAGE sql AS 'SELECT 1'; \
+         CREATE TABLE b (id int PRIMARY KEY, c regclass, p regprocedure, r regrole, n regnamespace, y regtype); \
+         INSERT INTO b VALUES (1, 't', 'f(int)', 'postgres', 's', 't'), (2, 's.late', '-', NULL, 'public', 'int[]'), (3, 'v', NULL, NULL, NULL, NULL); \
+         CREATE TABLE child (id int REFERENCES b); INSERT INTO child VALUES (1); ALTER TABLE t RENAME TO now",
+        &["COPY b (id, c, p, r, n, y) FROM stdin;\n1\tnow\tf(integer)\tpostgres\ts\tnow\n\
+             2\ts.late\t-\t\\N\tpublic\tinteger[]\n3\tv\t"],
     ),
 ];
 

@@ -222,6 +222,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "PRIMARY KEY (...), UNIQUE (...), CONSTRAINT name",
                 "CREATE TABLE v (a integer, b integer, CONSTRAINT k PRIMARY KEY (a, b), UNIQUE (b))",
             ),
+            ("CREATE TABLE ... ()", "CREATE TABLE v (); INSERT INTO v DEFAULT VALUES; SELECT FROM v"),
+            ("COLLATE", "CREATE TABLE v (a text COLLATE \"C\")"),
+            ("columns of regclass and its like", "CREATE TABLE v (a regclass, b regtype)"),
+            ("columns of arrays of regclass", "CREATE TABLE v (a regclass[])"),
             ("CHECK", "CREATE TABLE v (a integer CHECK (a > 0))"),
             (
                 "REFERENCES, FOREIGN KEY, MATCH SIMPLE, FULL",
@@ -366,6 +370,14 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             (
                 "CREATE OR REPLACE FUNCTION",
                 "CREATE OR REPLACE FUNCTION one(integer) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE a = $1'",
+            ),
+            (
+                "CREATE FUNCTION ... (... DEFAULT ...), f(b => 1)",
+                "CREATE FUNCTION f(a integer DEFAULT 2, b integer DEFAULT 3) RETURNS integer LANGUAGE sql AS 'SELECT a + b'; SELECT f(b => 1)",
+            ),
+            (
+                "CREATE FUNCTION ... (VARIADIC ...)",
+                "CREATE FUNCTION f(VARIADIC a integer[]) RETURNS integer LANGUAGE sql AS 'SELECT a[1]'; SELECT f(1, 2), f(VARIADIC ARRAY[3])",
             ),
             (
                 "CREATE FUNCTION ... STRICT",
@@ -735,9 +747,9 @@ const CATALOG: &str = "
 
 `pg_catalog` and `information_schema` have all relations of PostgreSQL 15, with its columns and types, in its order; a column of a type that is not here is text. Those of whose rows none is here are empty. What is PostgreSQL's own (types, functions, operators, casts, operator classes) has PostgreSQL's OIDs, as far as it is here; what users have made has OIDs from 16384 on. Rows are made when a statement reads them, of the dictionary that it sees; of `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_index` and `pg_constraint` only those of one object are made where the statement asks for one by its OID (or `relname`). The relations cannot be changed (42501).
 
-`regclass`, `regtype`, `regproc`, `regprocedure`, `regoper`, `regoperator`, `regnamespace`, `regrole` and `regcollation` read and show names. A name is looked up when the statement runs, also that of a literal; that of a literal is looked at when the statement is planned, too, for its error. A value keeps the name that it was shown by when it was made, so no column has such a type (0A000).
+`regclass`, `regtype`, `regproc`, `regprocedure`, `regoper`, `regoperator`, `regnamespace`, `regrole` and `regcollation` read and show names. A name is looked up when the statement runs, also that of a literal; that of a literal is looked at when the statement is planned, too, for its error. A value keeps the name that it was shown by when it was made; in a column it is the number, and is given the name that the object has when the row is read. Arrays of them, and fields of composite types, are not stored (0A000).
 
-What differs: `pg_attribute` has no rows of system columns; a table's rows have no type (`reltype` is 0); indexes are of the kind that they are here; the texts of defaults and checks are those that were written; `reltuples` counts rows, `relpages` memory. There is one role, one database, and nothing to grant, so privileges are what an owner has. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
+What differs: of the system columns `xmin`, `xmax`, `cmin` and `cmax` `pg_attribute` tells, as PostgreSQL's does, though a statement that names one is refused; indexes are of the kind that they are here; `reltuples` counts rows, `relpages` memory. There is one role, one database, and nothing to grant, so privileges are what an owner has. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
 ";
 
 /// Held by `tests/parallel.rs`.

@@ -12,7 +12,7 @@
 //!
 //! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
 
-use crate::catalog::record;
+use crate::catalog::{record, registered};
 use crate::func::Context;
 use crate::ty::Category;
 use crate::{
@@ -102,6 +102,11 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
         }
         (Value::Text(s), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Value::Text(s),
         (Value::Text(s), t) => text::input(&s, Type::new(t), ctx)?,
+        (Value::Opaque(t, b), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR)
+            if registered::kind(t).is_some() && registered::is_bare(&b) =>
+        {
+            Value::Text(to_text(&registered::renamed(t, &b, ctx)?, ctx))
+        }
         (v, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => Value::Text(to_text(&v, ctx)),
 
         (Value::Bool(b), TypeId::INT4) => Value::Int4(i32::from(b)),

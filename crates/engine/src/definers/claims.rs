@@ -212,9 +212,13 @@ pub fn drop_index(c: &Catalog, index: impl Into<Name>) -> Vec<Claim> {
     c.table_of_index(&index).map_or(vec![], |t| vec![name(t.def.full_name()), name(index)])
 }
 
-pub fn create_function(f: &FunctionDef) -> Vec<Claim> {
+pub fn create_function(c: &Catalog, f: &FunctionDef) -> Vec<Claim> {
     let mut claims = vec![within(f.schema), signature(f)];
     types(types_of(f), &mut claims);
+    named_in(c, &f.defaults, &mut claims);
+    // Of two claims of one function the one that is for the transaction alone holds.
+    let own = signature(f).thing;
+    claims.retain(|claim| claim.alone || claim.thing != own);
     if let Returns::Rows { of: Some(table), .. } = &f.returns {
         claims.push(stay(table, false))
     }
@@ -321,15 +325,15 @@ pub fn replace_type(c: &Catalog, old: impl Into<Name>, def: &UserDef) -> Vec<Cla
             claims.push(name(Name::new(user.schema, &*user.name)))
         }
     }
+    let is_reached =
+        |c: &ColumnDef| reached.contains(&c.ty.id) || c.domain.is_some_and(|d| reached.contains(&d));
     for t in c.tables() {
-        let is_reached =
-            |c: &ColumnDef| reached.contains(&c.ty.id) || c.domain.is_some_and(|d| reached.contains(&d));
         if t.def.columns.iter().any(is_reached) {
             claims.push(name(t.def.full_name()))
         }
     }
     for v in c.views.values() {
-        if v.columns.iter().any(|c| reached.contains(&c.ty.id)) {
+        if v.columns.iter().any(is_reached) {
             claims.push(name(v.full_name()))
         }
     }

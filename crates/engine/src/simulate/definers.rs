@@ -268,7 +268,7 @@ impl Definer {
                     let columns = t.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
                     f.returns = Returns::Rows { of: Some(table.clone()), columns, set: true }
                 }
-                let wanted = |_: &Catalog| claims::create_function(&f);
+                let wanted = |c: &Catalog| claims::create_function(c, &f);
                 let same = |c: &Catalog| match &of {
                     Some(t) => c.table(&table).is_some_and(|now| now.def == t.def),
                     None => true,
@@ -569,6 +569,8 @@ fn function_of(name: &Name, arg: Option<TypeId>) -> FunctionDef {
         schema: name.schema,
         name: name.name.clone(),
         path: USUAL_PATH.into(),
+        defaults: vec![],
+        variadic: false,
         args: vec![(None, arg.map_or(Type::INT4, Type::new))],
         returns: Returns::Scalar { ty: Type::INT4, set: false },
         body: "select 1".into(),

@@ -6,7 +6,8 @@ use ondol::dump::{
     arguments, check_text, column_type, create_type, create_view, foreign_text, index_text, quote, returns,
 };
 use ondol::{Catalog, Column, FunctionDef, Name, Path, Relation, Rows, Table, Type, TypeId, ValueRef};
-use ondol_engine::{ColumnDef, CommentKind, Commented, Generated, Reference, Sequence, ViewDef};
+use ondol_engine::{CheckDef, ColumnDef, CommentKind, Commented, Generated, Reference, Sequence, ViewDef};
+use ondol_sql::deparse::{self, TableText};
 use ondol_types::user::{Part, UserDef};
 use std::fs::File;
 use std::io::{self, Write};
@@ -324,12 +325,13 @@ fn show_columns(
     catalog: &Catalog,
     (title, id): (&str, u32),
     columns: &[ColumnDef],
+    value: &dyn Fn(usize) -> Option<String>,
     more: bool,
 ) -> Done {
     let path = r.session.path(catalog);
-    let row = |c: &ColumnDef| {
+    let row = |(n, c): (usize, &ColumnDef)| {
         let nullable = if c.not_null { "not null" } else { "" }.to_string();
-        let default = default_shown(c);
+        let default = default_shown(c, value(n));
         let mut row = vec![c.name.clone(), column_type(catalog, &path, c), nullable, default];
         if more {
             let on = Commented::part(CommentKind::Column, id, &c.name);
@@ -337,14 +339,14 @@ fn show_columns(
         }
         row
     };
-    let rows: Vec<Vec<String>> = columns.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = columns.iter().enumerate().map(row).collect();
     let names = ["Column", "Type", "Nullable", "Default", "Description"];
     show(r, Some(title), &names[..if more { 5 } else { 4 }], &rows, false)
 }
 
 fn describe_view(r: &mut Runner, catalog: &Catalog, path: &Path, view: &ViewDef, more: bool) -> Done {
     let title = format!("View \"{}.{}\"", catalog.schema_name(view.schema), view.name);
-    show_columns(r, catalog, (&title, view.id), &view.columns, more)?;
+    show_columns(r, catalog, (&title, view.id), &view.columns, &|_| None, more)?;
     let query = match more {
         true => format!("View definition:\n{}\n", ondol_sql::deparse::view(view, catalog, path, true)?),
         false => String::new(),
@@ -369,7 +371,7 @@ fn describe_composite(r: &mut Runner, catalog: &Catalog, user: &UserDef) -> Done
         ColumnDef { domain, ..ColumnDef::new(p.name.clone(), ty) }
     };
     let columns: Vec<ColumnDef> = user.parts.iter().map(field).collect();
-    show_columns(r, catalog, (&title, user.number), &columns, false)?;
+    show_columns(r, catalog, (&title, user.number), &columns, &|_| None, false)?;
     say(r, "\n")
 }
 
@@ -415,15 +417,16 @@ fn describe(r: &mut Runner, wanted: &Wanted, more: bool) -> Done {
     say(r, &format!("{}, for table \"{schema}.{}\"\n\n", index_text(&catalog, &table.def, i), table.def.name))
 }
 
-fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table, more: bool) -> Done {
+fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Arc<Table>, more: bool) -> Done {
     let def = &table.def;
+    let text_of = |what: TableText<'_>| deparse::of_table(table, what, catalog, path, true).ok();
     let kind = match def.is_material() {
         true => "Materialized view",
         false if def.nature.unlogged => "Unlogged table",
         false => "Table",
     };
     let title = format!("{kind} \"{}.{}\"", catalog.schema_name(def.schema), def.name);
-    show_columns(r, catalog, (&title, def.id), def.shown(), more)?;
+    show_columns(r, catalog, (&title, def.id), def.shown(), &|n| text_of(TableText::Value(n)), more)?;
     let mut text = String::new();
     if let Some(view) = ViewDef::of_material(def).filter(|_| more) {
         text += &format!("View definition:\n{}\n", ondol_sql::deparse::view(&view, catalog, path, true)?)
@@ -439,7 +442,9 @@ fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Table,
     if !def.checks.is_empty() {
         text += "Check constraints:\n";
         for c in &def.checks {
-            text += &format!("    {} {}\n", quote_always(&c.name), check_text(c));
+            let text_of = text_of(TableText::Condition(&c.text));
+            let shown = CheckDef { text: text_of.unwrap_or_else(|| c.text.clone()), ..c.clone() };
+            text += &format!("    {} {}\n", quote_always(&c.name), check_text(&shown));
         }
     }
     let shown = |name: &Name| catalog.shown(path, name);
@@ -494,13 +499,15 @@ fn describe_sequence(r: &mut Runner, catalog: &Catalog, sequence: &Sequence) -> 
     say(r, &format!("{owner}\n"))
 }
 
-/// What a column's values come from, as psql shows it.
-fn default_shown(c: &ColumnDef) -> String {
+/// What a column's values come from, as psql shows it; `text`: its expression as PostgreSQL has it.
+fn default_shown(c: &ColumnDef, text: Option<String>) -> String {
     match (&c.generated, &c.default) {
         (Some(Generated::Identity { always: true, .. }), _) => "generated always as identity".into(),
         (Some(Generated::Identity { always: false, .. }), _) => "generated by default as identity".into(),
-        (Some(Generated::Stored(text)), _) => format!("generated always as ({text}) stored"),
-        (None, default) => default.clone().unwrap_or_default(),
+        (Some(Generated::Stored(written)), _) => {
+            format!("generated always as ({}) stored", text.unwrap_or_else(|| written.clone()))
+        }
+        (None, default) => text.or(default.clone()).unwrap_or_default(),
     }
 }
 

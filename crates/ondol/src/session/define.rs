@@ -100,7 +100,7 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
             claims.extend(a.foreign.iter().flat_map(|f| claims::change_table(c, &f.table)));
             claims
         }
-        Statement::CreateFunction { function, .. } => claims::create_function(function),
+        Statement::CreateFunction { function, .. } => claims::create_function(c, function),
         Statement::DropFunction { functions, .. } => {
             functions.iter().filter_map(Dropped::there).flat_map(|id| claims::drop_function(c, *id)).collect()
         }

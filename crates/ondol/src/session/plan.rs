@@ -60,7 +60,7 @@ impl Plan {
             || (program.ops.iter()).any(|op| matches!(op, Op::SystemRows { .. } | Op::SystemRowsOf { .. }));
         let names = |t: TypeId| registered::kind(t.element().unwrap_or(t)).is_some();
         let asks_catalog = !program.functions.is_empty()
-            || program.casts.iter().any(|c| names(c.to.id))
+            || program.casts.iter().any(|c| names(c.to.id) || names(c.from))
             || program.ops.iter().any(|op| matches!(op, Op::Call { func, .. } if func::system::asks(*func)));
         let columns = program.columns.iter().map(|(name, ty)| Column::new(name.clone(), *ty)).collect();
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));

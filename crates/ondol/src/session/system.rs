@@ -29,14 +29,15 @@ pub(crate) fn returns(catalog: &Catalog, path: &Path, of: &Returns) -> String {
 }
 
 pub(crate) fn arguments(catalog: &Catalog, path: &Path, f: &FunctionDef) -> String {
-    let one = |(name, ty): &(Option<String>, Type)| {
+    let one = |(n, (name, ty)): (usize, &(Option<String>, Type))| {
         let ty = catalog.shown_type(path, *ty);
-        match name {
-            Some(n) => format!("{} {ty}", crate::transfer::dump::quote(n)),
-            None => ty,
-        }
+        let mode = if f.variadic && n + 1 == f.args.len() { "VARIADIC " } else { "" };
+        let name = name.as_ref().map_or(String::new(), |n| crate::transfer::dump::quote(n) + " ");
+        let default = deparse::of_argument(f, n, catalog, path);
+        let default = default.map_or(String::new(), |text| format!(" DEFAULT {text}"));
+        format!("{mode}{name}{ty}{default}")
     };
-    f.args.iter().map(one).collect::<Vec<_>>().join(", ")
+    f.args.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn kind_name(kind: IndexKind) -> &'static str {

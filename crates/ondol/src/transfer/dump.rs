@@ -14,6 +14,7 @@
 //! ALTER DOMAIN ... ADD, SET DEFAULT; ALTER TABLE ... SET DEFAULT ...;   what calls them
 //! CREATE VIEW ...;                        each behind those that it is over
 //! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   then the checks of tables, which may call them, too
+//! COPY ...;                               the rows of tables with columns of regclass and its like
 //! ALTER TABLE ... ADD CONSTRAINT ... FOREIGN KEY ...;   then the foreign keys, whose rows are all there
 //! REFRESH MATERIALIZED VIEW ...; CREATE INDEX ...;   last what is made of all that, in the views' order
 //! COMMIT;
@@ -37,6 +38,7 @@ use ondol_engine::{
     schema_id,
 };
 use ondol_sql::deparse;
+use ondol_types::catalog::registered;
 pub use ondol_types::name::quote;
 use ondol_types::user::{Part, UserDef, domain, in_order};
 use ondol_types::{SqlError, SqlResult, Type};
@@ -124,7 +126,8 @@ fn create_table_but(catalog: &Catalog, table: &TableDef, later: &dyn Fn(&str) ->
                 _ => column_default(c, catalog),
             };
             let not_null = if c.not_null { " NOT NULL" } else { "" };
-            format!("    {} {}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
+            let collation = c.collation.as_ref().map_or(String::new(), |c| format!(" COLLATE {}", quote(c)));
+            format!("    {} {}{collation}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
         })
         .collect();
     let unlogged = if table.nature.unlogged { "UNLOGGED " } else { "" };
@@ -267,6 +270,11 @@ pub fn create_function(catalog: &Catalog, f: &FunctionDef) -> String {
         system::arguments(catalog, &path, f),
         system::returns(catalog, &path, &f.returns),
     )
+}
+
+/// Whether rows of a table name objects, which must be there when they are read.
+fn names_objects(table: &TableDef) -> bool {
+    table.shown().iter().any(|c| registered::kind(c.ty.id).is_some())
 }
 
 /// The statements that make the schemas; nothing where there are those only that are always there.
@@ -429,6 +437,26 @@ impl Session {
         Ok(self.catalog().version == before.version)
     }
 
+    fn dump_rows(
+        &mut self,
+        catalog: &Catalog,
+        table: &TableDef,
+        out: &mut dyn Write,
+        progress: &mut dyn FnMut(&str, u64),
+    ) -> SqlResult<()> {
+        let given = table.shown().iter().filter(|c| c.computed().is_none());
+        let columns: Vec<String> = given.map(|c| quote(&c.name)).collect();
+        // Of a row that gives none, there is an empty line.
+        let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+        let name = table.full_name();
+        writeln!(out, "COPY {}{columns} FROM stdin;", in_dump(catalog, &name)).map_err(failed)?;
+        let from = format!("COPY {}{columns} TO STDOUT", catalog.qualified(&name));
+        let rows = self.copy_out(&from, &mut *out, |_| {})?;
+        writeln!(out, "\\.").map_err(failed)?;
+        progress(&table.name, rows);
+        Ok(())
+    }
+
     fn dump_within(&mut self, out: &mut dyn Write, progress: &mut dyn FnMut(&str, u64)) -> SqlResult<()> {
         let catalog = self.catalog();
         let called: Vec<String> = catalog.functions.values().map(|f| f.name.to_lowercase()).collect();
@@ -444,6 +472,10 @@ impl Session {
             name => quote(name),
         };
         // Those who restore it have the usual path, which a schema of their name may stand in.
+        // Objects that rows name are named for who restores them.
+        let own = if base == "''" { "\"\"" } else { &base };
+        self.settings.set("search_path", Some(own), true)?;
+        self.settings_changed();
         let is_usual = schemas.is_empty() && catalog.functions.values().all(|f| f.path == USUAL_PATH);
         let mut path = if is_usual { USUAL_PATH } else { "" }.to_string();
         let mut go_by = |out: &mut dyn Write, wanted: &str| {
@@ -490,16 +522,8 @@ impl Session {
                     altered += &format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default};\n");
                 }
             }
-            if !table.def.shown().is_empty() {
-                let given = table.def.shown().iter().filter(|c| c.computed().is_none());
-                let columns: Vec<String> = given.map(|c| quote(&c.name)).collect();
-                let (name, columns) = (table.def.full_name(), columns.join(", "));
-                let into = in_dump(&catalog, &name);
-                writeln!(out, "COPY {into} ({columns}) FROM stdin;").map_err(failed)?;
-                let from = format!("COPY {} ({columns}) TO STDOUT", catalog.qualified(&name));
-                let rows = self.copy_out(&from, &mut *out, |_| {})?;
-                writeln!(out, "\\.").map_err(failed)?;
-                progress(&table.def.name, rows);
+            if !names_objects(&table.def) {
+                self.dump_rows(&catalog, &table.def, out, progress)?;
             }
             for index in &table.def.indexes {
                 let made = create_index(&catalog, &table.def, index);
@@ -546,6 +570,10 @@ impl Session {
                 write!(out, "{}", add_check(&catalog, &table.def, check)).map_err(failed)?;
             }
         }
+        for table in catalog.tables().filter(is_own).filter(|t| names_objects(&t.def)) {
+            writeln!(out).map_err(failed)?;
+            self.dump_rows(&catalog, &table.def, out, progress)?;
+        }
         for table in catalog.tables().filter(|t| t.def.schema != TEMPORARY) {
             for key in table.foreign_keys() {
                 write!(out, "{}", add_foreign(&catalog, &table.def, key)).map_err(failed)?;
@@ -582,6 +610,8 @@ mod tests {
             name: "f".into(),
             path: USUAL_PATH.into(),
             args: vec![(Some("a".into()), Type::INT4)],
+            defaults: vec![],
+            variadic: false,
             returns: Returns::Void,
             body: "SELECT $$x$$".into(),
             code: Vec::new(),

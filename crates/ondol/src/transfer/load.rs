@@ -81,7 +81,9 @@ impl Converter {
         encoded: &'v mut [Vec<u8>],
         values: &mut [ValueRef<'v>],
     ) -> Result<(), (Option<usize>, SqlError)> {
-        if row.len() != self.types.len() {
+        // A row without columns is an empty line.
+        let is_bare = self.types.is_empty() && row.len() == 1 && row.get(0).unwrap_or_default().is_empty();
+        if row.len() != self.types.len() && !is_bare {
             let e = if row.len() < self.types.len() {
                 let name = &self.table.def.columns[self.columns[row.len()] as usize].name;
                 format!("missing data for column \"{name}\"")

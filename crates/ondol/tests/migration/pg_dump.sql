@@ -133,6 +133,28 @@ COMMENT ON FUNCTION public.add2(a integer, b integer) IS 'adds';
 
 
 --
+-- Name: add3(integer, integer, integer); Type: FUNCTION; Schema: public; Owner: postgres
+--
+
+CREATE FUNCTION public.add3(a integer, b integer DEFAULT 2, c integer DEFAULT (1 + 2)) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$SELECT a + b + c$$;
+
+
+ALTER FUNCTION public.add3(a integer, b integer, c integer) OWNER TO postgres;
+
+--
+-- Name: total(integer[]); Type: FUNCTION; Schema: public; Owner: postgres
+--
+
+CREATE FUNCTION public.total(VARIADIC n integer[]) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$SELECT sum(x) FROM unnest(n) x$$;
+
+
+ALTER FUNCTION public.total(VARIADIC n integer[]) OWNER TO postgres;
+
+--
 -- Name: count_orders(integer); Type: FUNCTION; Schema: sales; Owner: postgres
 --
 
@@ -159,6 +181,17 @@ CREATE TABLE "Odd Names"."Mixed Case" (
 
 
 ALTER TABLE "Odd Names"."Mixed Case" OWNER TO postgres;
+
+--
+-- Name: _t01; Type: TABLE; Schema: public; Owner: postgres
+--
+
+CREATE TABLE public._t01 (
+    a integer
+);
+
+
+ALTER TABLE public._t01 OWNER TO postgres;
 
 --
 -- Name: down_seq; Type: SEQUENCE; Schema: public; Owner: postgres
@@ -713,6 +746,30 @@ CREATE TABLE public.t33 (
 ALTER TABLE public.t33 OWNER TO postgres;
 
 --
+-- Name: t34; Type: TABLE; Schema: public; Owner: postgres
+--
+
+CREATE TABLE public.t34 (
+);
+
+
+ALTER TABLE public.t34 OWNER TO postgres;
+
+--
+-- Name: t35; Type: TABLE; Schema: public; Owner: postgres
+--
+
+CREATE TABLE public.t35 (
+    r regclass,
+    t regtype DEFAULT 'integer'::regtype,
+    a name,
+    b character varying(9) DEFAULT 'x'::character varying NOT NULL COLLATE pg_catalog."POSIX"
+);
+
+
+ALTER TABLE public.t35 OWNER TO postgres;
+
+--
 -- Name: v1; Type: VIEW; Schema: public; Owner: postgres
 --
 
@@ -789,6 +846,30 @@ CREATE VIEW public.v5 AS
 
 
 ALTER TABLE public.v5 OWNER TO postgres;
+
+--
+-- Name: v6; Type: VIEW; Schema: public; Owner: postgres
+--
+
+CREATE VIEW public.v6 AS
+ SELECT t08.p,
+    ((t08.p)::integer + 1) AS more,
+    public.add3(1, c => 2) AS three,
+    public.total(VARIADIC ARRAY[1, 2]) AS total
+   FROM public.t08;
+
+
+ALTER TABLE public.v6 OWNER TO postgres;
+
+--
+-- Name: v7; Type: VIEW; Schema: public; Owner: postgres
+--
+
+CREATE VIEW public.v7 AS
+ SELECT;
+
+
+ALTER TABLE public.v7 OWNER TO postgres;
 
 --
 -- Name: customer; Type: TABLE; Schema: sales; Owner: postgres

@@ -8,7 +8,7 @@ use super::dml::default_of;
 use super::domain::{declared, default_text};
 use super::index::{self, Hiding, sweep};
 use super::tree::{kind, need, refuse, unexpected};
-use super::types::{any_type, user_type};
+use super::types::{any_type, is_taken};
 use super::{Binder, accepted, check, coerce};
 use crate::bound::{
     AlterTable, AlteredColumn, GoneKey, NewForeign, NewIndex, NewKey, NewSequence, SequenceChanges,
@@ -259,8 +259,6 @@ impl<'a> Binder<'a> {
         }
         self.follow_hidden(&mut altered)?;
         altered.def.quiet_hidden();
-        let is_bare = altered.def.shown().is_empty() && !table.def.shown().is_empty();
-        refuse(is_bare, "a table without columns")?;
         for check in altered.def.checks.iter().filter(|_| types) {
             check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
         }
@@ -889,9 +887,11 @@ impl<'a> Binder<'a> {
             return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
         }
         super::types::check_stored(ty.id)?;
+        let mut collation = None;
         if let Some(collate) = &new.coll_clause {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, -1)?;
+            collation = super::expr::kept_collation(name, ty.id)
         }
         let given = match &new.raw_default {
             None => None,
@@ -933,6 +933,7 @@ impl<'a> Binder<'a> {
         let column = &mut def.columns[n];
         column.ty = ty;
         column.domain = (declared != ty).then_some(declared.id);
+        column.collation = collation;
         // As in a new table.
         column.packed = true;
         // What a quoted literal is depends on what it stands beside: of a type of another category it would
@@ -1161,7 +1162,7 @@ impl<'a> Binder<'a> {
         let table = self.table(relation).map_err(placeless)?;
         let place = Name::new(table.def.schema, to);
         self.no_such_relation(&place)?;
-        if user_type(self.catalog, &place).is_some() {
+        if is_taken(self.catalog, &place) {
             let message = format!("type \"{to}\" already exists");
             return Err(wrong(sqlstate::DUPLICATE_OBJECT, message));
         }

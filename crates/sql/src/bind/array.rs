@@ -104,6 +104,12 @@ impl<'a> Binder<'a> {
         Ok(self.unnamed(function, args, ty, place(a.location)))
     }
 
+    /// An array of items, which are of its elements' type.
+    pub(super) fn array_of_items(&self, ty: Type, items: Vec<Expr>) -> Expr {
+        let args = std::iter::once(template(ty.id)).chain(items.into_iter().map(coerce::shown)).collect();
+        self.unnamed(id::ARRAY_OF_ITEMS, args, ty, u32::MAX)
+    }
+
     /// `x[...]` or `(x).field`, and what may follow.
     pub(super) fn indirection(&mut self, i: &'a tree::AIndirection) -> SqlResult<Expr> {
         let node = need(&i.arg)?;

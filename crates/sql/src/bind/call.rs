@@ -79,10 +79,10 @@ impl<'a> Binder<'a> {
                     let call = self.call(def, args, place(location))?;
                     return Ok(self.noted(call, || Note::Function { name: name.to_string(), syntax: false }));
                 }
-                let call = self.registered(called, args, &[], location)?;
+                let call = self.registered(called, args, &[], false, location)?;
                 return self.registered_scalar(call, location);
             }
-            let call = self.registered_call(called, &c.args, location)?;
+            let call = self.registered_call(called, &c.args, false, location)?;
             return self.registered_scalar(call, location);
         }
         let args = self.operands(&c.args)?;
@@ -101,7 +101,11 @@ impl<'a> Binder<'a> {
     fn variadic_call(&mut self, called: Called<'a>, c: &'a FuncCall) -> SqlResult<Expr> {
         let location = c.location;
         const LISTS: &[&str] = &["concat", "concat_ws", "format", "num_nulls", "num_nonnulls"];
-        if called.registered || !called.may_be_builtin() || !LISTS.contains(&called.name) {
+        if called.registered {
+            let call = self.registered_call(called, &c.args, true, location)?;
+            return self.registered_scalar(call, location);
+        }
+        if !called.may_be_builtin() || !LISTS.contains(&called.name) {
             return Err(at(SqlError::unsupported("VARIADIC"), location));
         }
         let args = self.operands(&c.args)?;
@@ -135,7 +139,7 @@ impl<'a> Binder<'a> {
         {
             return self.cast(arg, Type::new(to), true);
         }
-        self.registered(called, args, &[], location)
+        self.registered(called, args, &[], false, location)
             .map(|_| unexpected("a function that is not there"))
             .and_then(Err)
     }
@@ -324,11 +328,12 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A call of a registered query, arguments by place or by name.
+    /// A call of a registered query, arguments by place or by name; whether the last stands behind VARIADIC.
     pub(super) fn registered_call(
         &mut self,
         called: Called<'a>,
         args: &'a [Node],
+        variadic: bool,
         location: i32,
     ) -> SqlResult<RegisteredCall> {
         let mut exprs = Vec::with_capacity(args.len());
@@ -352,7 +357,7 @@ impl<'a> Binder<'a> {
                 }
             }
         }
-        self.registered(called, exprs, &names, location)
+        self.registered(called, exprs, &names, variadic, location)
     }
 
     /// Chooses among the registered queries of a name: all types exact, else the one most of them are exact
@@ -362,36 +367,56 @@ impl<'a> Binder<'a> {
         called: Called<'_>,
         args: Vec<Expr>,
         names: &[Option<&str>],
+        variadic: bool,
         location: i32,
     ) -> SqlResult<RegisteredCall> {
-        // Which argument of the function each given one is; `None` if it does not fit.
-        let fit = |f: &FunctionDef| -> Option<Vec<usize>> {
-            if f.args.len() != args.len() {
+        let named = names.iter().any(Option::is_some);
+        // `None` if the function does not fit.
+        let fit = |f: &Arc<FunctionDef>| -> Option<Candidate> {
+            let spread = f.variadic && !variadic;
+            if spread && named || args.len() > f.args.len() && !spread {
                 return None;
             }
-            let mut places = Vec::with_capacity(args.len());
+            // With as many arguments as it has at least, the last are items of an array.
+            let spread = spread && args.len() >= f.args.len();
+            let last = f.args.len().saturating_sub(1);
+            let (mut places, mut types) = (Vec::with_capacity(args.len()), Vec::with_capacity(args.len()));
             for (i, arg) in args.iter().enumerate() {
                 let place = match names.get(i).copied().flatten() {
                     Some(n) => f.args.iter().position(|a| a.0.as_deref() == Some(n))?,
+                    None if spread => i.min(last),
                     None => i,
                 };
-                if places.contains(&place)
-                    || !can_coerce(arg.ty.id, f.args[place].1.id, CastContext::Implicit)
+                let ty = f.args[place].1;
+                let is_item = spread && place == last;
+                let ty = if is_item { Type::new(ty.base().id.element()?) } else { ty };
+                if places.contains(&place) && !is_item || !can_coerce(arg.ty.id, ty.id, CastContext::Implicit)
                 {
                     return None;
                 }
                 places.push(place);
+                types.push(ty.base().id)
             }
-            Some(places)
+            let mut missing = (0..f.args.len()).filter(|n| !places.contains(n));
+            missing.all(|n| f.default_of(n).is_some()).then(|| Candidate {
+                function: f.clone(),
+                places,
+                types,
+                spread,
+            })
         };
         let name = called.written();
-        let mut fitting: Vec<Candidate> = (self.functions(called.schema, called.name).into_iter())
-            .filter_map(|f| {
-                let places = fit(f)?;
-                let types = places.iter().map(|p| f.args[*p].1.base().id).collect();
-                Some(Candidate { function: f.clone(), places, types })
-            })
-            .collect();
+        let mut fitting: Vec<Candidate> = Vec::new();
+        for found in self.functions(called.schema, called.name).into_iter().filter_map(fit) {
+            // Of those that take the same, the one of an earlier schema is meant, then the one that takes it
+            // without VARIADIC. Which one has defaults decides nothing.
+            match fitting.iter().position(|o| o.types == found.types) {
+                Some(n) if fitting[n].function.schema != found.function.schema => {}
+                Some(n) if found.spread && !fitting[n].spread => {}
+                Some(n) if fitting[n].spread && !found.spread => fitting[n] = found,
+                _ => fitting.push(found),
+            }
+        }
         narrow(&mut fitting, &args.iter().map(|a| a.ty.id).collect::<Vec<_>>());
         let error = |state, problem: &str, hint: &str| {
             let types: Vec<String> = (args.iter().enumerate())
@@ -403,7 +428,7 @@ impl<'a> Binder<'a> {
             let message = format!("function {name}({}) {problem}", types.join(", "));
             Err(at(SqlError::new(state, message).hint(hint), location))
         };
-        let Candidate { function, places, .. } = match (fitting.pop(), fitting.is_empty()) {
+        let Candidate { function, places, spread, .. } = match (fitting.pop(), fitting.is_empty()) {
             (Some(one), true) => one,
             (Some(_), false) => {
                 return error(
@@ -424,13 +449,49 @@ impl<'a> Binder<'a> {
         if called.schema.is_none() {
             self.names().note(location, function.schema)
         }
-        let mut ordered: Vec<(usize, Expr)> = Vec::with_capacity(args.len());
-        for (arg, place) in args.into_iter().zip(places) {
+        let (last, count) = (function.args.len().saturating_sub(1), args.len());
+        let mut given: Vec<(usize, Expr)> = Vec::with_capacity(args.len());
+        let mut items = Vec::new();
+        for (n, (arg, place)) in args.into_iter().zip(places).enumerate() {
             let to = Type::new(function.args[place].1.id);
-            ordered.push((place, self.cast(arg, to, false)?));
+            if spread && place == last {
+                let item = to.base().id.element().map_or(to, Type::new);
+                items.push(self.cast(arg, item, false)?);
+                continue;
+            }
+            let arg = self.cast(arg, to, false)?;
+            let mut before = if variadic && n + 1 == count { "VARIADIC ".to_string() } else { String::new() };
+            if let Some(name) = names.get(n).copied().flatten() {
+                before += &format!("{} => ", ondol_types::name::quote(name))
+            }
+            given.push((place, self.behind(before, arg)));
         }
-        ordered.sort_by_key(|o| o.0);
-        Ok(RegisteredCall { function, args: ordered.into_iter().map(|o| o.1).collect() })
+        if spread {
+            let to = Type::new(function.args[last].1.id);
+            let array = self.array_of_items(Type::new(to.base().id), items);
+            let array = self.cast(array, to, false)?;
+            given.push((last, self.behind("VARIADIC ".into(), array)));
+        }
+        // As written, it has what was given, in that order.
+        if !self.is_verbatim() {
+            for place in 0..function.args.len() {
+                if !given.iter().any(|g| g.0 == place) {
+                    given.push((place, super::routine::left_out(self.catalog, &function, place)?))
+                }
+            }
+            given.sort_by_key(|g| g.0)
+        }
+        Ok(RegisteredCall { function, args: given.into_iter().map(|g| g.1).collect() })
+    }
+
+    /// An argument with what is written before it.
+    fn behind(&self, before: String, arg: Expr) -> Expr {
+        if before.is_empty() || !self.is_verbatim() {
+            return arg;
+        }
+        let ty = arg.ty;
+        let kind = ExprKind::Cast { arg: Box::new(arg), explicit: false };
+        self.noted(Expr { kind, ty, at: u32::MAX }, || Note::Argument(before))
     }
 
     /// A registered query as a value: a subquery of one column over it.
@@ -492,6 +553,8 @@ struct Candidate {
     function: Arc<FunctionDef>,
     places: Vec<usize>,
     types: Vec<TypeId>,
+    /// Whether the last of them are items of its last argument.
+    spread: bool,
 }
 
 /// Leaves those that PostgreSQL's rules prefer (see [`resolve`]): with most exact types, then with most types

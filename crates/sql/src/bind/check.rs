@@ -53,7 +53,7 @@ fn columns_of(e: &Expr) -> Vec<(u16, u32)> {
 
 /// What `bind` makes of a text that is one expression, as it is written if it is to be shown
 /// ([`super::written`]).
-fn with_text<T>(
+pub(super) fn with_text<T>(
     catalog: &Catalog,
     text: &str,
     verbatim: bool,
@@ -70,7 +70,7 @@ fn with_text<T>(
 }
 
 /// An error whose place is in the text of a definition, not in the statement's.
-fn elsewhere(mut e: SqlError) -> SqlError {
+pub(super) fn elsewhere(mut e: SqlError) -> SqlError {
     e.0.position = None;
     e
 }

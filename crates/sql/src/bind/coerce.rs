@@ -69,10 +69,14 @@ impl Binder<'_> {
             return self.row_as(e, to.id, explicit);
         }
         if e.ty.id == to.id {
+            if explicit && self.is_verbatim() && self.is_of_domain(&e) {
+                let kind = ExprKind::Cast { arg: Box::new(e), explicit };
+                return Ok(self.noted(Expr { kind, ty: to, at: u32::MAX }, || super::written::Note::Bare));
+            }
             return self.cast_typmod(e, to, explicit);
         }
         // What is no string is made of the text, blanks and all.
-        let e = if to.id.is_string() { e } else { shown(e) };
+        let e = if to.id.is_string() { e } else { super::scope::unnamed(shown(e)) };
         let place = e.at;
         if let ExprKind::Const(v) = &e.kind
             && !self.is_verbatim()
@@ -90,6 +94,22 @@ impl Binder<'_> {
             return self.in_declared(cast, to.id);
         }
         Ok(cast)
+    }
+
+    /// Whether an expression, bound as written, is of a domain that its type does not tell of.
+    fn is_of_domain(&self, e: &Expr) -> bool {
+        let Some(notes) = &self.notes else { return false };
+        let notes = notes.borrow();
+        if let Some(super::written::Note::Domain(_)) = notes.of(e) {
+            return true;
+        }
+        let ExprKind::Column { depth, rel, column } = e.kind else { return false };
+        let at = self.levels.len().checked_sub(1 + usize::from(depth));
+        let Some(level) = at.and_then(|n| self.levels.get(n)) else { return false };
+        let query = Query { rels: level.rels.clone(), written: level.written.clone(), ..Query::default() };
+        let reader = super::declared::Reader { catalog: self.catalog, notes: &notes, given: &[] };
+        let of = Expr { kind: ExprKind::Column { depth: 0, rel, column }, ..e.clone() };
+        reader.expr(&of, &[Some(&query)]).domain.is_some()
     }
 
     /// Casts to what a function takes that asks for no modifier and looks at no blanks, as comparisons do.

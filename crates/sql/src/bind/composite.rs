@@ -1,7 +1,7 @@
 //! CREATE TYPE ... AS (...), ALTER TYPE of its fields.
 use super::Binder;
 use super::tree::{kind, need, refuse, unexpected};
-use super::types::{any_type, check_stored};
+use super::types::{any_type, check_stored_within};
 use crate::bound::Statement;
 use crate::parse::tree::{
     AlterTableStmt, AlterTableType, ColumnDef, CompositeTypeStmt, RangeVar, RenameStmt, node::Node as Kind,
@@ -36,7 +36,7 @@ impl<'a> Binder<'a> {
             let message = format!("column \"{}\" has pseudo-type {}", c.colname, ty.id);
             return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
         }
-        check_stored(ty.base().id)?;
+        check_stored_within(ty.base().id)?;
         Ok(ty)
     }
 

@@ -101,15 +101,16 @@ impl<'a> Binder<'a> {
             }));
         }
         let all: Vec<_> = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
+        let rel = Rel::Table(table.clone());
         let targets = columns
             .iter()
             .map(|c| {
                 let (name, ty) = &all[usize::from(*c)];
-                let expr = super::scope::column(0, usize::from(*c), *ty);
+                let expr = super::scope::shown_column(&rel, 0, usize::from(*c), *ty);
                 Target { expr, name: name.clone(), hidden: false }
             })
             .collect();
-        let entry = RelEntry { alias: table.def.name.clone(), rel: Rel::Table(table), columns: all };
+        let entry = RelEntry { alias: table.def.name.clone(), rel, columns: all };
         let mut query = Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() };
         coerce::settle_targets(self, &mut query)?;
         Ok(Statement::Copy(Copy::To { query, end, format }))

@@ -4,13 +4,14 @@
 //! With IF [NOT] EXISTS it is left to then, and so is the notice.
 
 use super::accepted::{self, is_index_storage, is_table_storage};
+use super::declared::{self, Declared};
 use super::index::{self, Hiding, Part};
 use super::names::{no_schema, parts};
 use super::tree::{
     at, kind, need, option_bool, option_text, options, refuse, refuse_at, string, strings, unexpected,
     variant,
 };
-use super::types::{any_type, user_type};
+use super::types::{any_type, is_taken};
 use super::{Binder, system};
 use crate::bound::{Dropped, Expr, ExprKind, NewForeign, NewIndex, NewSequence, SequenceOf, Statement};
 use crate::parse::tree::{
@@ -54,7 +55,6 @@ impl Key<'_> {
 
 /// Whether a table can have so many columns.
 pub(super) fn check_columns(n: usize) -> SqlResult<()> {
-    refuse(n == 0, "a table without columns")?;
     if n > MAX_COLUMNS {
         let message = format!("tables can have at most {MAX_COLUMNS} columns");
         return Err(SqlError::new("54011", message));
@@ -235,6 +235,11 @@ impl<'a> Binder<'a> {
         });
         refuse(has_params, "a parameter in CREATE TABLE AS")?;
         let given = strings(&into.col_names)?;
+        // What reads files was opened for this query alone.
+        let declared = match self.is_foreign {
+            true => Vec::new(),
+            false => declared::columns(self.catalog, &self.as_written(select)?),
+        };
         let found = query.columns();
         if given.len() > found.len() {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "too many column names were specified"));
@@ -252,7 +257,8 @@ impl<'a> Binder<'a> {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
             }
-            columns.push(ColumnDef::new(name, ty));
+            let Declared { domain, collation } = declared.get(n).cloned().unwrap_or_default();
+            columns.push(ColumnDef { domain, collation, ..ColumnDef::new(name, ty) });
         }
         check_columns(columns.len())?;
         Ok(Statement::CreateTableAs {
@@ -314,7 +320,7 @@ impl<'a> Binder<'a> {
 
     /// A table's rows have a type of its name.
     pub(super) fn no_such_type(&self, name: &Name) -> SqlResult<()> {
-        if user_type(self.catalog, name).is_none() {
+        if !is_taken(self.catalog, name) {
             return Ok(());
         }
         let message = format!("type \"{}\" already exists", name.name);
@@ -429,12 +435,14 @@ impl<'a> Binder<'a> {
         if !c.compression.is_empty() {
             self.compression(&c.compression, ty)?
         }
+        let mut collation = None;
         if let Some(collate) = &c.coll_clause {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, collate.location)?;
+            collation = super::expr::kept_collation(name, ty.id)
         }
         let name = c.colname.clone();
-        let mut column = ColumnDef { domain, ..ColumnDef::new(name, ty) };
+        let mut column = ColumnDef { domain, collation, ..ColumnDef::new(name, ty) };
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
         let mut sequence = serial.map(|id| self.serial_sequence(id));
         let mut generation: Option<&'a Node> = None;

@@ -4,10 +4,12 @@
 //! where a condition is false. It names the value once for each condition: what is more than a name stands in
 //! a row of its own, so that it is computed once. A cast to arrays of a domain looks at every item so.
 use super::array::unnested;
+use super::check::{elsewhere, with_text};
 use super::dml::values_query;
 use super::scope::{Clause, column};
 use super::tree::{at, at_expr, kind, need, refuse, refuse_at, unexpected};
 use super::types::bind_type;
+use super::written::{Note, Notes};
 use super::{Binder, constant};
 use crate::bound::{
     Aggregate, Expr, ExprKind, From, Query, Rel, RelEntry, Statement, Target, walk_expr, walk_expr_mut,
@@ -378,6 +380,28 @@ fn check_name(def: &UserDef, given: &str) -> String {
     let numbered = (1..).map(|n| format!("{}_check{n}", def.name));
     let mut names = std::iter::once(format!("{}_check", def.name)).chain(numbered);
     names.find(|n| !taken(n)).unwrap_or_default()
+}
+
+/// What a text of a domain is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DomainText<'t> {
+    Condition(&'t str),
+    Default(&'t str),
+}
+
+/// It as it is written ([`super::written`]).
+pub fn text_as_written(catalog: &Catalog, def: &UserDef, what: DomainText<'_>) -> SqlResult<(Expr, Notes)> {
+    let base = def.base.map_or(Type::TEXT, Type::base);
+    let (DomainText::Condition(text) | DomainText::Default(text)) = what;
+    let bound = with_text(catalog, text, true, |b, node| match what {
+        DomainText::Condition(_) => {
+            let of = def.base.unwrap_or(base);
+            let value = b.noted(column(0, 0, base), || Note::DomainValue(of));
+            b.check(node, &value)
+        }
+        DomainText::Default(_) => b.default_value(node, &ColumnDef::new(def.name.clone(), base)),
+    });
+    bound.map_err(elsewhere)
 }
 
 /// Binds the text of a condition.

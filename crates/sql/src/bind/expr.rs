@@ -119,7 +119,11 @@ impl<'a> Binder<'a> {
         }
         let names = strings(&c.fields)?;
         if let (["value"], Some(value)) = (&names[..], &self.value) {
-            return Ok(Expr { at: place(c.location), ..value.clone() });
+            // As written, it has a note.
+            return Ok(match self.has_note(value) {
+                true => value.clone(),
+                false => Expr { at: place(c.location), ..value.clone() },
+            });
         }
         let e = match self.resolve_column(&names, c.location) {
             // PostgreSQL's other way to write a call of a function of the row.
@@ -353,6 +357,14 @@ pub fn check_collation(name: &str, of: TypeId, location: i32) -> SqlResult<()> {
     }
     let known = matches!(name, "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8" | "C.utf8");
     refuse_at(!known, format_args!("collation \"{name}\""), location)
+}
+
+/// A column's COLLATE as it is kept: `None` where the type has it anyway.
+pub fn kept_collation(name: &str, of: TypeId) -> Option<String> {
+    let own = if of.element().unwrap_or(of) == TypeId::NAME { "C" } else { "default" };
+    // The order that a database has here is that of code points.
+    let name = if matches!(name, "C.UTF-8" | "C.utf8") { "default" } else { name };
+    (name != own).then(|| name.to_string())
 }
 
 /// A boolean expression.

@@ -310,8 +310,8 @@ impl<'a> Binder<'a> {
             && c.over.is_none()
             && !c.agg_within_group
             && !c.agg_star
-            && !c.agg_distinct
-            && !c.func_variadic;
+            && !c.agg_distinct;
+        let (may_spread, simple) = (simple, simple && !c.func_variadic);
         let is_unnest = name == "unnest" && simple && !registered && builtin;
         let many = f.ordinality && !is_unnest
             || calls.len() > 1
@@ -368,9 +368,10 @@ impl<'a> Binder<'a> {
             let args = args.into_iter().map(coerce::as_array).collect();
             let rel = subscript_series(self, args, c.location)?;
             (rel, vec![(name.to_string(), Type::INT4)], true)
-        } else if registered && simple {
-            let call =
-                self.within(Clause::FromFunction, |b| b.registered_call(called, &c.args, c.location))?;
+        } else if registered && may_spread {
+            let call = self.within(Clause::FromFunction, |b| {
+                b.registered_call(called, &c.args, c.func_variadic, c.location)
+            })?;
             let columns = function_columns(&call.function);
             let scalar = !matches!(call.function.returns, ondol_engine::Returns::Rows { .. });
             let rel = Rel::Function { function: call.function, args: call.args };
@@ -453,8 +454,9 @@ impl<'a> Binder<'a> {
             let called = self.function_name(&c.funcname, c.location)?;
             let (registered, args) = match called.registered {
                 true => {
-                    let call = self
-                        .within(Clause::FromFunction, |b| b.registered_call(called, &c.args, c.location))?;
+                    let call = self.within(Clause::FromFunction, |b| {
+                        b.registered_call(called, &c.args, c.func_variadic, c.location)
+                    })?;
                     (Some(call.function.id), call.args)
                 }
                 false

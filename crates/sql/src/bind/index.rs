@@ -372,7 +372,11 @@ impl<'a> Binder<'a> {
         let mut form = String::new();
         if let Some(name) = strings(&e.collation)?.last() {
             expr::check_collation(name, ty, -1)?;
-            if *name != "default" {
+            let own = match &part {
+                Part::Column(n) => def.columns[*n].collation.as_deref(),
+                Part::Hidden(..) => None,
+            };
+            if *name != own.unwrap_or("default") {
                 form += &format!(" COLLATE {}", quote(name))
             }
         }

@@ -33,7 +33,11 @@ impl Binder<'_> {
         let name = &relation.relname;
         let found = self.relation_of(relation);
         if let Some((_, Relation::View(view))) = &found {
-            let bare = |c: &ColumnDef| ColumnDef::new(c.name.clone(), c.ty);
+            let bare = |c: &ColumnDef| ColumnDef {
+                domain: c.domain,
+                collation: c.collation.clone(),
+                ..ColumnDef::new(c.name.clone(), c.ty)
+            };
             let columns = view.columns.iter().map(bare).collect();
             let comments = match has(COMMENTS) {
                 true => self.comments_like(view.id, false),

@@ -42,8 +42,9 @@ mod conflict;
 mod copy;
 mod cursor;
 mod ddl;
+pub mod declared;
 mod dml;
-mod domain;
+pub mod domain;
 mod enumeration;
 mod expr;
 pub mod foreign;
@@ -55,7 +56,7 @@ mod material;
 pub mod names;
 mod order;
 mod owner;
-mod routine;
+pub mod routine;
 mod row;
 mod schema;
 mod scope;
@@ -187,6 +188,13 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
             if let Err(e) = check::bind_check(catalog, &table.def, check) {
                 let what = format!("constraint \"{}\" of table \"{}\"", check.name, table.def.name);
                 broken.push((what, e));
+            }
+        }
+    }
+    for f in catalog.functions.values() {
+        for n in f.args.len().saturating_sub(f.defaults.len())..f.args.len() {
+            if let Err(e) = routine::left_out(catalog, f, n) {
+                broken.push((format!("a default of function \"{}\"", f.name), e))
             }
         }
     }

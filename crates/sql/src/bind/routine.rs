@@ -3,13 +3,17 @@
 //! A body is one statement: a query, or an INSERT, UPDATE or DELETE. Its arguments are parameters, by number
 //! or by name. The body is bound when the function is made, to check it, and again by whoever compiles it.
 
+use super::check::{elsewhere, with_text};
 use super::names::{Called, parts};
+use super::scope::Clause;
 use super::tree::{
-    at, kind, list, option_bool, option_text, options, refuse, refuse_at, string, strings, unexpected,
+    at, at_expr, kind, list, option_bool, option_text, options, refuse, refuse_at, string, strings,
+    unexpected,
 };
 use super::types::{any_type, bind_type};
+use super::written::Notes;
 use super::{Binder, accepted, coerce, name_of};
-use crate::bound::{Bound, Dropped, Expr, Statement, Target};
+use crate::bound::{Bound, Dropped, Expr, Statement, Target, walk_expr_mut};
 use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::tree::{
     self, CreateFunctionStmt, DropBehavior, DropStmt, FunctionParameter, FunctionParameterMode,
@@ -57,6 +61,26 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog, styles: Styles) -> S
         is_foreign: false,
         otherwise: binder.otherwise,
     })
+}
+
+/// What an argument of a function is where a call leaves it out.
+pub fn left_out(catalog: &Catalog, f: &FunctionDef, place: usize) -> SqlResult<Expr> {
+    let (mut e, _) = default_in(catalog, f, place, false)?;
+    walk_expr_mut(&mut e, 0, &mut |e, _| {
+        e.at = u32::MAX;
+        true
+    });
+    Ok(e)
+}
+
+/// The same as it is written ([`super::written`]).
+pub fn default_as_written(catalog: &Catalog, f: &FunctionDef, place: usize) -> SqlResult<(Expr, Notes)> {
+    default_in(catalog, f, place, true)
+}
+
+fn default_in(catalog: &Catalog, f: &FunctionDef, place: usize, verbatim: bool) -> SqlResult<(Expr, Notes)> {
+    let text = f.default_of(place).ok_or_else(|| unexpected("an argument without a default"))?;
+    with_text(catalog, text, verbatim, |b, node| b.argument_default(node, f.args[place].1)).map_err(elsewhere)
 }
 
 fn mismatch(returns: &str, detail: impl Into<String>) -> SqlError {
@@ -173,12 +197,14 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<Statement> {
         refuse(s.is_procedure, "CREATE PROCEDURE")?;
         let place = self.names().place_of(&s.funcname)?;
-        let (args, columns) = self.parameters(&s.parameters)?;
+        let Parameters { args, defaults, variadic, columns } = self.parameters(&s.parameters)?;
         let returns = self.returns(s, columns)?;
         let (body, volatility) = self.function_options(s)?;
         let (Name { schema, name }, path) = (place, self.listed.to_string());
         let code = Vec::new();
-        let function = FunctionDef { id: 0, schema, name, path, args, returns, body, code, volatility };
+        let id = 0;
+        let function =
+            FunctionDef { id, schema, name, path, args, defaults, variadic, returns, body, code, volatility };
         let named = self.functions(Some(schema), &function.name);
         if let Some(old) = named.into_iter().find(|f| f.arg_types().eq(function.arg_types())) {
             let name = &function.name;
@@ -190,6 +216,16 @@ impl<'a> Binder<'a> {
                 let message = "cannot change return type of existing function";
                 return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message)
                     .hint(format!("Use DROP FUNCTION {name}({}) first.", type_names(&function.args))));
+            }
+            let hint = || format!("Use DROP FUNCTION {name}({}) first.", type_names(&function.args));
+            let renamed = old.args.iter().zip(&function.args).find(|(o, n)| o.0.is_some() && o.0 != n.0);
+            if let Some((Some(was), _)) = renamed.map(|(o, n)| (&o.0, n)) {
+                let message = format!("cannot change name of input parameter \"{was}\"");
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message).hint(hint()));
+            }
+            if function.defaults.len() < old.defaults.len() {
+                let message = "cannot remove parameter defaults from existing function";
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message).hint(hint()));
             }
         }
         if self.check_bodies {
@@ -204,18 +240,31 @@ impl<'a> Binder<'a> {
         Ok(Statement::CreateFunction { function: Box::new(function), replace: s.replace })
     }
 
-    /// The arguments, and the columns of RETURNS TABLE.
-    #[allow(clippy::type_complexity)]
-    fn parameters(
-        &self,
-        nodes: &'a [tree::Node],
-    ) -> SqlResult<(Vec<(Option<String>, Type)>, Vec<(String, Type)>)> {
-        let (mut args, mut columns): (Vec<(Option<String>, Type)>, Vec<(String, Type)>) =
-            (Vec::new(), Vec::new());
+    /// The value of an argument that calls may leave out; nothing of a query may stand in it.
+    fn argument_default(&mut self, value: &'a tree::Node, ty: Type) -> SqlResult<Expr> {
+        let open = std::mem::replace(&mut self.open_params, false);
+        let bound = self.nested(Clause::Default, |b| b.expr(value));
+        self.open_params = open;
+        let (e, _) = bound?;
+        if let Some(here) = super::dml::subquery_in(&e) {
+            let message = "cannot use subquery in DEFAULT expression";
+            return Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here));
+        }
+        if !coerce::can_coerce(e.ty.id, ty.id, CastContext::Assignment) {
+            let (wanted, found) = (name_of(ty.id), name_of(e.ty.id));
+            let message = format!("argument of DEFAULT must be type {wanted}, not type {found}");
+            return Err(at_expr(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), e.at));
+        }
+        self.cast(e, ty, false)
+    }
+
+    /// What stands in the parentheses behind the name.
+    fn parameters(&mut self, nodes: &'a [tree::Node]) -> SqlResult<Parameters> {
+        let mut found = Parameters::default();
         for node in nodes {
+            let Parameters { args, defaults, variadic, columns } = &mut found;
             let Kind::FunctionParameter(p) = kind(node)? else { return Err(unexpected("a parameter")) };
             let p: &FunctionParameter = p;
-            refuse_at(p.defexpr.is_some(), "a default of a function's argument", p.location)?;
             let ty = bind_type(
                 self.names(),
                 p.arg_type.as_ref().ok_or_else(|| unexpected("a parameter without a type"))?,
@@ -230,14 +279,41 @@ impl<'a> Binder<'a> {
                 p.location,
             )?;
             match p.mode() {
-                FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {
+                FunctionParameterMode::FuncParamIn
+                | FunctionParameterMode::FuncParamDefault
+                | FunctionParameterMode::FuncParamVariadic => {
+                    let wrong = |message: &str| {
+                        Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message.to_string()))
+                    };
+                    if *variadic {
+                        return wrong("VARIADIC parameter must be the last input parameter");
+                    }
+                    *variadic = p.mode() == FunctionParameterMode::FuncParamVariadic;
+                    if *variadic && !ty.id.is_array() {
+                        return wrong("VARIADIC parameter must be an array");
+                    }
                     let name = (!p.name.is_empty()).then(|| p.name.clone());
                     if name.is_some() && args.iter().any(|a| a.0 == name) {
                         let message = format!("parameter name \"{}\" used more than once", p.name);
                         return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
                     }
                     // Arguments have no modifier, as in PostgreSQL.
-                    args.push((name, Type::new(ty.id)));
+                    let ty = Type::new(ty.id);
+                    args.push((name, ty));
+                    match p.defexpr.as_deref() {
+                        None if defaults.is_empty() => {}
+                        None => {
+                            return wrong(
+                                "input parameters after one with a default value must also have defaults",
+                            );
+                        }
+                        Some(value) => {
+                            self.argument_default(value, ty)?;
+                            let text =
+                                self.kept_text(value, &|b, value| b.argument_default(value, ty).map(drop))?;
+                            defaults.push(self.with_schemas_of_sequences(&text))
+                        }
+                    }
                 }
                 FunctionParameterMode::FuncParamTable => columns.push((p.name.clone(), Type::new(ty.id))),
                 FunctionParameterMode::FuncParamOut => {
@@ -246,10 +322,10 @@ impl<'a> Binder<'a> {
                 FunctionParameterMode::FuncParamInout => {
                     return Err(at(SqlError::unsupported("an INOUT argument"), p.location));
                 }
-                _ => return Err(at(SqlError::unsupported("a VARIADIC argument"), p.location)),
+                FunctionParameterMode::Undefined => return Err(unexpected("a parameter's mode")),
             }
         }
-        Ok((args, columns))
+        Ok(found)
     }
 
     fn returns(&self, s: &'a CreateFunctionStmt, columns: Vec<(String, Type)>) -> SqlResult<Returns> {
@@ -449,6 +525,16 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// What CREATE FUNCTION says of what a function takes, and of the columns of RETURNS TABLE.
+#[derive(Default)]
+struct Parameters {
+    args: Vec<(Option<String>, Type)>,
+    /// Of the last of them.
+    defaults: Vec<String>,
+    variadic: bool,
+    columns: Vec<(String, Type)>,
+}
+
 /// The error of a function that is PostgreSQL's own.
 fn builtin(called: &Called<'_>) -> Option<SqlError> {
     (called.prefix == Some("pg_catalog")).then(|| {
@@ -484,5 +570,5 @@ fn missing(e: &SqlError, o: &ObjectWithArgs) -> Option<String> {
 }
 
 fn type_names(args: &[(Option<String>, Type)]) -> String {
-    args.iter().map(|a| name_of(a.1.id)).collect::<Vec<_>>().join(", ")
+    args.iter().map(|a| name_of(a.1.id)).collect::<Vec<_>>().join(",")
 }

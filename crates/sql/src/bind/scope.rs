@@ -10,7 +10,8 @@ use super::written::{Note, Written};
 use crate::bound::{Aggregate, CTID, Expr, ExprKind, Rel, RelEntry, With};
 use crate::catalog;
 use ondol_engine::Name;
-use ondol_types::catalog::oid;
+use ondol_types::catalog::{oid, registered};
+use ondol_types::func::id;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, known, name, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
@@ -150,8 +151,9 @@ impl Level {
     pub fn item_column(&self, item: &Item, i: usize) -> Option<(String, Expr)> {
         match &item.columns {
             ItemColumns::Rel(rel) => {
-                let (name, ty) = self.rels.get(*rel as usize)?.columns.get(i)?;
-                Some((name.clone(), column(*rel, i, *ty)))
+                let entry = self.rels.get(*rel as usize)?;
+                let (name, ty) = entry.columns.get(i)?;
+                Some((name.clone(), shown_column(&entry.rel, *rel, i, *ty)))
             }
             ItemColumns::List(list) => list.get(i).cloned(),
         }
@@ -210,6 +212,26 @@ impl Level {
 /// A column of a relation of the query itself.
 pub fn column(rel: u16, column: usize, ty: Type) -> Expr {
     Expr { kind: ExprKind::Column { depth: 0, rel, column: column as u16 }, ty, at: u32::MAX }
+}
+
+/// The same as expressions see it: one of a table that has the numbers of objects gives them with the names
+/// that the objects have now.
+pub fn shown_column(of: &Rel, rel: u16, n: usize, ty: Type) -> Expr {
+    let e = column(rel, n, ty);
+    match of {
+        Rel::Table(_) if registered::kind(ty.id).is_some() => {
+            Expr { kind: ExprKind::Call { func: id::NAMED, args: vec![e] }, ty, at: u32::MAX }
+        }
+        _ => e,
+    }
+}
+
+/// What [`shown_column`] makes the names of, where only the numbers matter.
+pub fn unnamed(e: Expr) -> Expr {
+    match e.kind {
+        ExprKind::Call { func: id::NAMED, mut args } if args.len() == 1 => args.remove(0),
+        kind => Expr { kind, ..e },
+    }
 }
 
 /// A WITH query that can be seen, with its columns by the names that it gives them.

@@ -18,8 +18,17 @@ pub fn bind_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
     Ok(ty)
 }
 
-/// Refuses a column of a type whose values are not stored (`ondol_types::catalog::registered`).
+/// Refuses a column of a type whose values are not stored.
 pub fn check_stored(ty: TypeId) -> SqlResult<()> {
+    // The number is (`ondol_types::catalog::registered`).
+    if registered::kind(ty).is_some() {
+        return Ok(());
+    }
+    check_stored_within(ty)
+}
+
+/// The same of what lies within values of a column.
+pub fn check_stored_within(ty: TypeId) -> SqlResult<()> {
     let item = ty.element().unwrap_or(ty);
     let of_rows = |u: &UserDef| u.kind == composite::ROW;
     if item.user().is_some_and(of_rows) {
@@ -96,13 +105,19 @@ pub fn any_type(of: Names<'_>, name: &TypeName) -> SqlResult<Type> {
     })
 }
 
-/// A type that users have defined, or the arrays of it, which have its name behind an underscore.
-pub fn user_type(catalog: &Catalog, name: &Name) -> Option<TypeId> {
-    let of = |n: &str| {
-        let name = Name::new(name.schema, n);
-        catalog.ty(&name).or_else(|| catalog.row_type_named(&name))
-    };
-    of(&name.name).or_else(|| of(name.name.strip_prefix('_')?)?.array())
+/// A type that users have defined, or that of a relation's rows.
+fn item_type(catalog: &Catalog, name: &Name) -> Option<TypeId> {
+    catalog.ty(name).or_else(|| catalog.row_type_named(name))
+}
+
+/// A type that users have defined, that of a relation's rows, or the arrays of one (engine/name/A6).
+fn user_type(catalog: &Catalog, name: &Name) -> Option<TypeId> {
+    item_type(catalog, name).or_else(|| item_type(catalog, &catalog.item_of_array(name)?)?.array())
+}
+
+/// Whether a new type, or a relation, cannot have the name. The name of arrays is in nobody's way.
+pub fn is_taken(catalog: &Catalog, name: &Name) -> bool {
+    item_type(catalog, name).is_some()
 }
 
 /// The same of a name without a schema.

@@ -77,6 +77,7 @@ fn unsettable(change: Change, column: &str, view: &str) -> SqlError {
 fn own_column(e: &Expr) -> Option<usize> {
     match e.kind {
         ExprKind::Column { depth: 0, rel: 0, column } if column != CTID => Some(usize::from(column)),
+        ExprKind::Call { func: ondol_types::func::id::NAMED, ref args } => own_column(args.first()?),
         _ => None,
     }
 }

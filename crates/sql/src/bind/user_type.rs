@@ -4,6 +4,7 @@ use super::Binder;
 use super::ddl::upper_words;
 use super::names::parts;
 use super::tree::{kind, refuse, strings, unexpected};
+use super::types::is_taken;
 use crate::bound::{Dropped, Statement};
 use crate::parse::tree::{DropBehavior, DropStmt, Node, ObjectType, RenameStmt, node::Node as Kind};
 use ondol_engine::Name;
@@ -32,13 +33,21 @@ impl<'a> Binder<'a> {
         Ok((found.and_then(|t| t.user()), written))
     }
 
+    /// What the arrays of a name are arrays of, as it is shown.
+    fn array_named(&self, nodes: &[Node]) -> SqlResult<Option<String>> {
+        let item = |schema, name| self.catalog.item_of_array(&Name::new(schema, name));
+        let found = match parts(nodes)? {
+            (None, name) => self.path.schemas.iter().find_map(|s| item(*s, name)),
+            (Some("pg_catalog"), _) => None,
+            (Some(schema), name) => item(self.names().schema(schema, -1)?, name),
+        };
+        Ok(found.map(|item| self.catalog.shown(self.path, &item)))
+    }
+
     /// Whether a new type can have the name.
     pub(super) fn free_type_name(&self, place: &Name) -> SqlResult<()> {
         let name = &place.name;
-        let taken = super::types::user_type(self.catalog, place).is_some()
-            || self.catalog.table(place).is_some()
-            || self.catalog.view(place).is_some();
-        if taken {
+        if is_taken(self.catalog, place) {
             let message = format!("type \"{name}\" already exists");
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
@@ -92,6 +101,15 @@ impl<'a> Binder<'a> {
                 let message = format!("cannot drop type {written} because {what} {written} requires it");
                 return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
                     .hint(format!("You can drop {what} {written} instead.")));
+            }
+            let array = match user {
+                None => self.array_named(&t.names)?,
+                Some(_) => None,
+            };
+            if let Some(item) = array {
+                let message = format!("cannot drop type {item}[] because type {item} requires it");
+                return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .hint(format!("You can drop type {item} instead.")));
             }
             let Some(user) = user else {
                 if !s.missing_ok {

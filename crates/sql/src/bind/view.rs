@@ -4,6 +4,7 @@
 //! by itself, and stands then where the view is named, as a subquery in FROM does.
 use super::Binder;
 use super::ddl::{check_column_name, upper_words};
+use super::declared::{self, Declared};
 use super::tree::{kind, need, option_text, options, refuse, strings, unexpected};
 use super::written::Verbatim;
 use crate::bound::{ExprKind, Query, Statement, walk_query, walk_query_mut};
@@ -14,7 +15,7 @@ use ondol_engine::name::TEMPORARY;
 use ondol_engine::temporary::is_temporary;
 use ondol_engine::view::{Slot, in_names, option_is_on, slots};
 use ondol_engine::{Catalog, ColumnDef, Name, ViewCheck, ViewDef};
-use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::sync::Arc;
 
 /// Parses a view's query, put into names.
@@ -167,13 +168,18 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// What a view's query is in numbers, its columns under these names.
-    pub(super) fn in_numbers(&self, select: &'a SelectStmt, names: &[String]) -> SqlResult<String> {
+    /// A query of the statement as it is written.
+    pub(super) fn as_written(&self, select: &'a SelectStmt) -> SqlResult<Verbatim> {
         let mut binder =
             Binder::new(self.catalog, self.text, &[]).with_path(self.path, self.listed).verbatim();
-        binder.open_params = false;
+        (binder.open_params, binder.into_of) = (false, self.into_of);
         let query = binder.settled_select(select)?;
-        let verbatim = Verbatim { query, notes: binder.into_notes() };
+        Ok(Verbatim { query, notes: binder.into_notes() })
+    }
+
+    /// What a view's query is in numbers, its columns under these names.
+    pub(super) fn in_numbers(&self, select: &'a SelectStmt, names: &[String]) -> SqlResult<String> {
+        let verbatim = self.as_written(select)?;
         Ok(deparse::query(&verbatim, Some(names), self.catalog, Style::Stored))
     }
 
@@ -219,8 +225,10 @@ impl<'a> Binder<'a> {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(wrong(sqlstate::SYNTAX_ERROR, message));
         }
+        let verbatim = self.as_written(select)?;
+        let declared = declared::columns(self.catalog, &verbatim);
         let mut columns: Vec<ColumnDef> = Vec::with_capacity(found.len());
-        for (n, (own, ty)) in found.into_iter().enumerate() {
+        for ((n, (own, ty)), of) in found.into_iter().enumerate().zip(declared) {
             let name = given.get(n).map_or(own, |g| g.to_string());
             if ty.id == TypeId::VOID || ty.id.element().unwrap_or(ty.id) == TypeId::RECORD {
                 let message = format!("column \"{name}\" has pseudo-type {}", super::name_of(ty.id));
@@ -230,10 +238,8 @@ impl<'a> Binder<'a> {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(wrong(sqlstate::DUPLICATE_COLUMN, message));
             }
-            columns.push(ColumnDef { packed: false, ..ColumnDef::new(name, ty) });
-        }
-        if columns.is_empty() {
-            return Err(SqlError::unsupported("a view without columns"));
+            let Declared { domain, collation } = of;
+            columns.push(ColumnDef { packed: false, domain, collation, ..ColumnDef::new(name, ty) });
         }
         if check.is_some()
             && let Some(why) = super::updatable::why_not(&query, true)
@@ -241,7 +247,7 @@ impl<'a> Binder<'a> {
             return Err(no_check_option(why));
         }
         let names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
-        let text = self.in_numbers(select, &names)?;
+        let text = deparse::query(&verbatim, Some(&names), self.catalog, Style::Stored);
         let is_own = |s: &Slot| matches!(s, Slot::Relation(n) if is_temporary(*n));
         if name.schema != TEMPORARY && slots(&text).iter().any(is_own) {
             if !relation.schemaname.is_empty() {
@@ -282,19 +288,28 @@ impl<'a> Binder<'a> {
         if new.columns.len() < old.columns.len() {
             return broken("cannot drop columns from view".into());
         }
-        for (was, now) in old.columns.iter().zip(&mut new.columns) {
+        // A view of an earlier version does not tell.
+        let before = declared::columns(self.catalog, &view_as_written(self.catalog, old)?);
+        for ((was, now), of) in old.columns.iter().zip(&mut new.columns).zip(&before) {
             if was.name != now.name {
                 let message =
                     format!("cannot change name of view column \"{}\" to \"{}\"", was.name, now.name);
                 return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message)
                     .hint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead."));
             }
-            if was.ty != now.ty {
-                let message = format!(
-                    "cannot change data type of view column \"{}\" from {} to {}",
-                    was.name, was.ty, now.ty
-                );
+            if was.ty != now.ty || of.domain != now.domain {
+                let [from, to] = [of.domain.map_or(was.ty, Type::new), now.domain.map_or(now.ty, Type::new)]
+                    .map(|t| self.catalog.shown_type(self.path, t));
+                let message =
+                    format!("cannot change data type of view column \"{}\" from {from} to {to}", was.name);
                 return broken(message);
+            }
+            if of.collation != now.collation {
+                let [from, to] = [&of.collation, &now.collation].map(|c| c.as_deref().unwrap_or("default"));
+                let name = &was.name;
+                return broken(format!(
+                    "cannot change collation of view column \"{name}\" from \"{from}\" to \"{to}\""
+                ));
             }
             now.default = was.default.clone();
         }

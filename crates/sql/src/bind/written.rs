@@ -41,6 +41,12 @@ pub enum Note {
     WholeRow(Option<String>),
     /// A field of a row.
     Field(String),
+    /// An argument that a call gives by its name, or VARIADIC: what stands before it.
+    Argument(String),
+    /// A cast to the type that a domain is made of, which needs none.
+    Bare,
+    /// VALUE, in a condition of a domain that is made of this type.
+    DomainValue(ondol_types::Type),
     /// Rows that are compared by an order.
     Rowwise { operator: String, left: Vec<Expr>, right: Vec<Expr> },
 }

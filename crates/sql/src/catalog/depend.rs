@@ -1,6 +1,6 @@
 //! What depends on what, and what is said of it: pg_depend, pg_rewrite, pg_description.
 
-use super::key::{constraints_of, constraints_of_domain, referenced};
+use super::key::{constraint_oid, constraints_of, constraints_of_domain, referenced};
 use super::rows::{Char, Each, Name, Oid, Wanted, row};
 use super::sight::{Object, Sight, oid_of, schema_oid};
 use super::table::part;
@@ -8,6 +8,7 @@ use crate::bind::sequence::sequences_of;
 use ondol_engine::view::{Slot, slots};
 use ondol_engine::{CommentKind, Commented, Table, ViewDef, schema_id};
 use ondol_types::catalog::node_tree;
+use ondol_types::user::composite;
 use ondol_types::{SqlResult, TypeId};
 use std::sync::Arc;
 
@@ -39,8 +40,22 @@ pub fn dependencies(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlRes
     for o in sight.relations() {
         let own = (PG_CLASS, Sight::oid(&o), 0);
         // Indexes are where their tables are, and PostgreSQL's own depend on nothing.
-        if !matches!(o, Object::Index(..) | Object::System(_)) {
+        if !matches!(o, Object::Index(..) | Object::System(_) | Object::Composite(_)) {
             tell(own, (PG_NAMESPACE, o.schema(), 0), b'n')?
+        }
+        // The type of a relation's rows goes with it, and a composite type's relation with the type.
+        let rows = match &o {
+            Object::Table(t) => Some(t.def.id),
+            Object::View(v) => Some(v.id),
+            _ => None,
+        };
+        if let Some(id) = rows {
+            let [item, array] = [composite::type_of_rows(id), composite::array_of_rows(id)].map(oid_of);
+            tell((PG_TYPE, item, 0), own, b'i')?;
+            tell((PG_TYPE, array, 0), (PG_TYPE, item, 0), b'i')?
+        }
+        if let Object::Composite(u) = &o {
+            tell(own, (PG_TYPE, oid_of(u.number), 0), b'i')?
         }
         if let Object::Table(t) = &o {
             of_table(sight, t, &mut tell)?
@@ -100,7 +115,7 @@ fn of_table(
     for i in &t.def.indexes {
         let index = (PG_CLASS, oid_of(i.id), 0);
         if i.constraint || i.primary {
-            tell(index, (PG_CONSTRAINT, oid_of(i.id), 0), b'i')?;
+            tell(index, (PG_CONSTRAINT, constraint_oid(i.id), 0), b'i')?;
             continue;
         }
         let mut on: Vec<Thing> = Vec::new();
@@ -140,6 +155,12 @@ fn of_view(
     let (own, rule) = ((PG_CLASS, oid_of(v.id), 0), (PG_REWRITE, rule_oid(v.id), 0));
     tell(rule, own, b'i')?;
     tell(rule, own, b'n')?;
+    // Of a materialised view, the table has said so.
+    for (n, c) in v.columns.iter().enumerate().filter(|_| sight.catalog.views.contains_key(&v.id)) {
+        if let Some(ty) = Some(super::table::declared(c).id).filter(|t| t.is_user()) {
+            tell((PG_CLASS, oid_of(v.id), n as i32 + 1), (PG_TYPE, ty.oid(), 0), b'n')?
+        }
+    }
     let named = slots(&v.query);
     for slot in &named {
         let on = match *slot {

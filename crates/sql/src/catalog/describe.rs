@@ -7,7 +7,7 @@ use super::routine::gives_set;
 use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
 use crate::bind::updatable::{self, ALL_EVENTS, OF_UPDATABLE};
-use crate::deparse::{self, TableText, index as index_text};
+use crate::deparse::{self, DomainText, TableText, index as index_text};
 use ondol_engine::dictionary::action_word;
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::{CommentKind, Commented, ForeignDef, FunctionDef, KeyAction, Returns, Table, ViewCheck};
@@ -15,6 +15,7 @@ use ondol_types::catalog::{name as names, oid, registered};
 use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::name::quote;
 use ondol_types::objects::ObjectKind;
+use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
@@ -90,9 +91,17 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
             OWNER => sight.user.to_string(),
             other => format!("unknown (OID={other})"),
         })),
+        id::PG_GET_FUNCTION_ARG_DEFAULT => {
+            let place = int4(args, 1).and_then(|n| usize::try_from(n).ok()).and_then(|n| n.checked_sub(1));
+            told(
+                sight
+                    .function(oid_at(0))
+                    .zip(place)
+                    .and_then(|(f, n)| deparse::of_argument(f, n, sight.catalog, sight.path)),
+            )
+        }
         // There are no such things.
-        id::PG_GET_FUNCTION_ARG_DEFAULT
-        | id::PG_GET_FUNCTION_SQLBODY
+        id::PG_GET_FUNCTION_SQLBODY
         | id::PG_GET_TRIGGERDEF
         | id::PG_GET_TRIGGERDEF_PRETTY
         | id::PG_GET_STATISTICSOBJDEF
@@ -221,6 +230,12 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::TO_REGNAMESPACE => to_number(sight, TypeId::REGNAMESPACE, text(args, 0)),
         id::TO_REGROLE => to_number(sight, TypeId::REGROLE, text(args, 0)),
         id::TO_REGCOLLATION => to_number(sight, TypeId::REGCOLLATION, text(args, 0)),
+        // They are not counted.
+        id::PG_STAT_GET_NUMSCANS => Ok(Value::Int8(0)),
+        id::NAMED => Ok(match args.first() {
+            Some(ValueRef::Opaque(ty, b)) => named(sight, *ty, registered::number_of(b)),
+            _ => Value::Null,
+        }),
         other => privilege(sight, other, args),
     }
 }
@@ -383,13 +398,21 @@ fn view(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult
     }
 }
 
-/// What a column's values come from, by the text that the dictionary has.
+/// A condition of a domain, or its default.
+pub fn domain_text(sight: &Sight<'_>, def: &UserDef, what: DomainText<'_>, pretty: bool) -> Option<String> {
+    deparse::of_domain(def, what, sight.catalog, sight.path, pretty).ok()
+}
+
+/// What a column's values come from, or a check, by the text that the dictionary has.
 fn expression(sight: &Sight<'_>, text: &str, relation: u32, pretty: bool) -> String {
     let shown = || {
         let Some(Object::Table(t)) = sight.relation(relation) else { return None };
         let is_it = |c: &ondol_engine::ColumnDef| c.computed().or(c.default.as_deref()) == Some(text);
-        let n = t.def.columns.iter().position(is_it)?;
-        deparse::of_table(&t, TableText::Value(n), sight.catalog, sight.path, pretty).ok()
+        let what = match t.def.columns.iter().position(is_it) {
+            Some(n) => TableText::Value(n),
+            None => TableText::Condition(t.def.checks.iter().find(|c| c.text == text).map(|c| &*c.text)?),
+        };
+        deparse::of_table(&t, what, sight.catalog, sight.path, pretty).ok()
     };
     shown().unwrap_or_else(|| text.to_string())
 }
@@ -452,10 +475,13 @@ fn constraint(
 ) -> String {
     let check = || {
         let text = c.check.unwrap_or_default();
-        let shown = table.and_then(|t| {
-            deparse::of_table(t, TableText::Condition(text), sight.catalog, sight.path, pretty).ok()
-        });
-        // A domain's is as it was written.
+        let shown = match (table, sight.ty(c.ty).and_then(|t| t.user())) {
+            (Some(t), _) => {
+                deparse::of_table(t, TableText::Condition(text), sight.catalog, sight.path, pretty).ok()
+            }
+            (None, Some(d)) => domain_text(sight, d, DomainText::Condition(text), pretty),
+            (None, None) => None,
+        };
         shown.unwrap_or_else(|| if pretty { text.to_string() } else { format!("({text})") })
     };
     if let (Some(f), Some(table)) = (c.foreign, table) {
@@ -525,11 +551,14 @@ fn foreign(sight: &Sight<'_>, table: &Table, f: &ForeignDef) -> String {
 /// The arguments of a function, with their names and defaults, or as they tell it from others.
 fn arguments(sight: &Sight<'_>, oid: u32, whole: bool) -> Option<String> {
     if let Some(f) = sight.function(oid) {
-        let one = |(name, ty): &(Option<String>, Type)| match name {
-            Some(n) => format!("{} {}", quote(n), shown_type(sight, Type::new(ty.id))),
-            None => shown_type(sight, Type::new(ty.id)),
+        let one = |(n, (name, ty)): (usize, &(Option<String>, Type))| {
+            let mode = if f.variadic && n + 1 == f.args.len() { "VARIADIC " } else { "" };
+            let name = name.as_ref().map_or(String::new(), |n| quote(n) + " ");
+            let default = deparse::of_argument(f, n, sight.catalog, sight.path).filter(|_| whole);
+            let default = default.map_or(String::new(), |text| format!(" DEFAULT {text}"));
+            format!("{mode}{name}{}{default}", shown_type(sight, Type::new(ty.id)))
         };
-        return Some(f.args.iter().map(one).collect::<Vec<_>>().join(", "));
+        return Some(f.args.iter().enumerate().map(one).collect::<Vec<_>>().join(", "));
     }
     let f = fixed::function(oid)?;
     let field = |name: &str| {

@@ -145,6 +145,13 @@ static FACTS: LazyLock<HashMap<u32, TypeFacts>> = LazyLock::new(|| {
     TYPE.lines().map(read).collect()
 });
 
+/// Whether a type of PostgreSQL's has the name.
+pub fn is_type(name: &str) -> bool {
+    static NAMES: LazyLock<HashSet<&'static str>> =
+        LazyLock::new(|| FACTS.values().map(|f| f.name).collect());
+    NAMES.contains(name)
+}
+
 /// All functions of PostgreSQL's, also those that are not here.
 pub fn functions() -> &'static [Function] {
     &FUNCTIONS

@@ -1,18 +1,26 @@
 //! Indexes and constraints: pg_index, pg_constraint.
 
-use super::fixed;
+use super::describe::domain_text;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{Object, Sight, oid_of, schema_oid};
 use super::table::{facts, method, part};
-use crate::deparse::index;
+use super::{FIRST_OID, fixed};
+use crate::deparse::{DomainText, index};
 use ondol_engine::{ForeignDef, IndexDef, KeyAction, Table};
 use ondol_types::catalog::{node_tree, vector};
 use ondol_types::user::domain;
 use ondol_types::{SqlResult, TypeId, Value};
 use std::sync::Arc;
 
-/// PostgreSQL's number of the collation "C".
-const C_COLLATION: u32 = 950;
+/// PostgreSQL's number of a collation.
+pub fn collation_number(name: &str) -> u32 {
+    match name {
+        "C" => 950,
+        "POSIX" => 951,
+        "ucs_basic" => 962,
+        _ => 100,
+    }
+}
 
 /// The first place of a table's checks among its parts, behind its columns.
 const CHECKS: usize = 1600;
@@ -46,9 +54,11 @@ fn index(sight: &Sight<'_>, t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResul
     let expressions = (!expressions.is_empty()).then(|| node_tree(&expressions.join(", ")));
     let predicate = index::predicate(sight.catalog, &t.def, i, false).map(|p| node_tree(&p));
     let form = |n: usize| i.options.forms.iter().find(|(place, _)| *place == n).map_or("", |f| f.1.as_str());
-    let collation = |(n, ty): (usize, &TypeId)| match form(n) {
-        f if f.starts_with(" COLLATE \"C\"") => C_COLLATION,
-        _ => facts(*ty).collation,
+    let collation = |(n, ty): (usize, &TypeId)| {
+        let said =
+            form(n).strip_prefix(" COLLATE ").map(|f| f.split(' ').next().unwrap_or(f).trim_matches('"'));
+        let own = t.def.columns[i.keys()[n].column].collation.as_deref();
+        said.or(own).map_or(facts(*ty).collation, collation_number)
     };
     let collations: Vec<u32> = types.iter().enumerate().map(collation).collect();
     let class = |(n, ty): (usize, &TypeId)| {
@@ -102,10 +112,18 @@ pub struct Constraint<'a> {
     pub key: Option<&'a IndexDef>,
 }
 
+/// What the number of a constraint has beside that of its index.
+const OF_INDEX: u32 = 1 << 27;
+
+/// The number of the constraint that an index is of.
+pub fn constraint_oid(index: u32) -> u32 {
+    oid_of(index ^ OF_INDEX)
+}
+
 /// The constraints of a table.
 pub fn constraints_of(t: &Table) -> Vec<Constraint<'_>> {
     let keys = t.def.indexes.iter().filter(|i| i.constraint || i.primary).map(|i| Constraint {
-        oid: oid_of(i.id),
+        oid: constraint_oid(i.id),
         name: &i.name,
         schema: schema_oid(t.def.schema),
         kind: match (i.primary, i.options.exclusion) {
@@ -206,7 +224,8 @@ pub fn with_constraint<T>(
     oid: u32,
     f: impl FnOnce(Option<&Arc<Table>>, &Constraint<'_>) -> T,
 ) -> Option<T> {
-    let of_index = sight.relation(oid).as_ref().and_then(Object::index).map(|(t, _)| t.clone());
+    let index = oid.checked_sub(FIRST_OID).filter(|n| n & OF_INDEX != 0).map(|n| n ^ OF_INDEX);
+    let of_index = index.and_then(|n| sight.catalog.index_by_id(n)).map(|(t, _)| t.clone());
     let table = of_index.or_else(|| {
         let number = (oid & 0x7fff_ffff) >> 11;
         let has_it = |t: &&Arc<Table>| t.foreign_keys().any(|f| oid_of(f.id) == oid);
@@ -266,6 +285,12 @@ fn constraint(sight: &Sight<'_>, c: &Constraint<'_>, each: Each<'_>) -> SqlResul
         [] if c.table == 0 => Value::Null,
         columns => int2s(columns)?,
     };
+    // That of a table is shown as it should be by who reads it.
+    let condition = c.check.map(|text| {
+        let domain = sight.ty(c.ty).and_then(|t| t.user());
+        let shown = domain.and_then(|d| domain_text(sight, d, DomainText::Condition(text), false));
+        shown.unwrap_or_else(|| text.to_string())
+    });
     each(&row![
         Oid(c.oid),
         Name(c.name),
@@ -292,7 +317,7 @@ fn constraint(sight: &Sight<'_>, c: &Constraint<'_>, each: Each<'_>) -> SqlResul
         Null,
         set,
         Null,
-        c.check.map(node_tree),
+        condition.as_deref().map(node_tree),
     ])
 }
 

@@ -293,7 +293,9 @@ fn collations() -> impl Iterator<Item = (u32, String)> {
 pub fn type_name(sight: &Sight<'_>, oid: u32) -> Option<String> {
     if let Some((object, is_array)) = sight.rows_of(oid) {
         let found = sight.relation_named("", object.name()).map(|o| Sight::oid(&o));
-        let name = in_schema(sight, object.schema(), object.name(), found == Some(Sight::oid(&object)));
+        // Types of PostgreSQL's are looked for first.
+        let is_found = found == Some(Sight::oid(&object)) && !fixed::is_type(object.name());
+        let name = in_schema(sight, object.schema(), object.name(), is_found);
         return Some(if is_array { name + "[]" } else { name });
     }
     if let Some(ty) = sight.ty(oid) {

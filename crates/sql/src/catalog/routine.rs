@@ -3,8 +3,9 @@
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
 use super::sight::{OWNER, Sight, oid_of};
 use super::table::function;
+use crate::deparse;
 use ondol_engine::{FunctionDef, Returns};
-use ondol_types::catalog::{oid, quoted_char, vector};
+use ondol_types::catalog::{node_tree, oid, quoted_char, vector};
 use ondol_types::func::Volatility;
 use ondol_types::{SqlResult, TypeId, Value, array};
 
@@ -42,10 +43,11 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
     };
     let is_set = gives_set(f);
     let (mut all, mut modes) = (Value::Null, Value::Null);
-    if !columns.is_empty() {
+    if !columns.is_empty() || f.variadic {
         let types = args.iter().copied().chain(columns.iter().map(|c| c.1.id.oid()));
         all = array::of_values(TypeId::OID, &types.map(oid::oid).collect::<Vec<_>>())?;
-        let letters = args.iter().map(|_| b'i').chain(columns.iter().map(|_| b't'));
+        let mode = |n: usize| if f.variadic && n + 1 == args.len() { b'v' } else { b'i' };
+        let letters = (0..args.len()).map(mode).chain(columns.iter().map(|_| b't'));
         modes = array::of_values(TypeId::QUOTED_CHAR, &letters.map(quoted_char::value).collect::<Vec<_>>())?;
     }
     let names = if columns.is_empty() && f.args.iter().all(|a| a.0.is_none()) {
@@ -55,6 +57,9 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
         let names = own.chain(columns.iter().map(|c| c.0.clone()));
         array::of_values(TypeId::TEXT, &names.map(Value::Text).collect::<Vec<_>>())?
     };
+    let shown = (0..f.args.len()).filter_map(|n| deparse::of_argument(f, n, sight.catalog, sight.path));
+    let shown: Vec<String> = shown.collect();
+    let defaults = if shown.is_empty() { Value::Null } else { node_tree(&shown.join(", ")) };
     each(&row![
         Oid(oid_of(f.id)),
         Name(&f.name),
@@ -63,7 +68,12 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
         Oid(SQL),
         100.0,
         if is_set { 1000.0 } else { 0.0 },
-        Oid(0),
+        Oid(f
+            .args
+            .last()
+            .filter(|_| f.variadic)
+            .and_then(|a| a.1.base().id.element())
+            .map_or(0, TypeId::oid)),
         function(sight, 0),
         Char(b'f'),
         false,
@@ -77,13 +87,13 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
         }),
         Char(b'u'),
         small(args.len()),
-        0_i16,
+        small(f.defaults.len()),
         Oid(ret),
         vector::oids(&args)?,
         all,
         modes,
         names,
-        Null,
+        defaults,
         Null,
         f.body.as_str(),
         Null,

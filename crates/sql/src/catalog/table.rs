@@ -210,6 +210,7 @@ struct Attribute<'a> {
     /// GENERATED AS IDENTITY: ALWAYS or BY DEFAULT; and STORED.
     identity: u8,
     generated: u8,
+    collation: Option<&'a str>,
 }
 
 fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
@@ -241,7 +242,7 @@ fn attribute_missing(a: &Attribute<'_>, missing: Value, each: Each<'_>) -> SqlRe
         false,
         true,
         0,
-        Oid(f.collation),
+        Oid(a.collation.map_or(f.collation, super::key::collation_number)),
         Null,
         Null,
         Null,
@@ -298,8 +299,60 @@ pub fn attributes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> Sql
     }
 }
 
+/// The columns that PostgreSQL gives each table beside its own: their names, types, lengths, whether values are
+/// passed as they are, and how they lie. Their numbers go down from -1.
+const SYSTEM_COLUMNS: [(&str, u32, i16, bool, u8); 6] = [
+    ("ctid", 27, 6, false, b's'),
+    ("xmin", 28, 4, true, b'i'),
+    ("cmin", 29, 4, true, b'i'),
+    ("xmax", 28, 4, true, b'i'),
+    ("cmax", 29, 4, true, b'i'),
+    ("tableoid", 26, 4, true, b'i'),
+];
+
+fn system_attributes(relation: u32, each: Each<'_>) -> SqlResult<()> {
+    SYSTEM_COLUMNS.iter().enumerate().try_for_each(|(n, (name, ty, length, by_value, align))| {
+        each(&row![
+            Oid(relation),
+            Name(name),
+            Oid(*ty),
+            0,
+            *length,
+            -1 - small(n),
+            0,
+            -1,
+            -1,
+            *by_value,
+            Char(*align),
+            Char(b'p'),
+            Char(0),
+            true,
+            false,
+            false,
+            Char(0),
+            Char(0),
+            false,
+            true,
+            0,
+            Oid(0),
+            Null,
+            Null,
+            Null,
+            Null,
+        ])
+    })
+}
+
 fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
     let relation = Sight::oid(object);
+    if matches!(object, Object::Table(_) | Object::Sequence(_)) {
+        system_attributes(relation, each)?
+    }
+    if let Object::System(r) = object
+        && !r.is_view
+    {
+        system_attributes(relation, each)?
+    }
     match object {
         Object::Table(t) => (t.def.shown().iter().enumerate()).try_for_each(|(n, c)| {
             let has_default = c.default.is_some() || c.computed().is_some();
@@ -311,7 +364,18 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
                 Some(Generated::Stored(_)) => (0, b's'),
             };
             let (name, number) = (&c.name, n + 1);
-            let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+            let collation = c.collation.as_deref();
+            let a = Attribute {
+                relation,
+                name,
+                ty,
+                number,
+                not_null,
+                has_default,
+                identity,
+                generated,
+                collation,
+            };
             attribute_missing(&a, missing(c)?, each)
         }),
         Object::Index(t, n) => {
@@ -321,7 +385,18 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
             all.zip(&names).enumerate().try_for_each(|(n, (column, name))| {
                 let (ty, number, not_null) = (declared(&t.def.columns[column]), n + 1, false);
                 let (has_default, identity, generated) = (false, 0, 0);
-                let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+                let collation = t.def.columns[column].collation.as_deref();
+                let a = Attribute {
+                    relation,
+                    name,
+                    ty,
+                    number,
+                    not_null,
+                    has_default,
+                    identity,
+                    generated,
+                    collation,
+                };
                 attribute(&a, each)
             })
         }
@@ -331,20 +406,53 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
             columns.iter().enumerate().try_for_each(|(n, (name, ty))| {
                 let (ty, number, has_default) = (Type::new(*ty), n + 1, false);
                 let (not_null, identity, generated) = (true, 0, 0);
-                let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+                let collation = None;
+                let a = Attribute {
+                    relation,
+                    name,
+                    ty,
+                    number,
+                    not_null,
+                    has_default,
+                    identity,
+                    generated,
+                    collation,
+                };
                 attribute(&a, each)
             })
         }
         Object::View(v) => v.columns.iter().enumerate().try_for_each(|(n, c)| {
             let (name, ty, number, has_default) = (&c.name, declared(c), n + 1, c.default.is_some());
             let (not_null, identity, generated) = (false, 0, 0);
-            let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+            let collation = c.collation.as_deref();
+            let a = Attribute {
+                relation,
+                name,
+                ty,
+                number,
+                not_null,
+                has_default,
+                identity,
+                generated,
+                collation,
+            };
             attribute(&a, each)
         }),
         Object::Composite(u) => u.parts.iter().enumerate().try_for_each(|(n, p)| {
             let (name, ty, number) = (&p.name, p.of(), n + 1);
             let (not_null, has_default, identity, generated) = (false, false, 0, 0);
-            let a = Attribute { relation, name, ty, number, not_null, has_default, identity, generated };
+            let collation = None;
+            let a = Attribute {
+                relation,
+                name,
+                ty,
+                number,
+                not_null,
+                has_default,
+                identity,
+                generated,
+                collation,
+            };
             attribute(&a, each)
         }),
         Object::System(r) => r.columns.iter().enumerate().try_for_each(|(n, c)| {
@@ -359,6 +467,7 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
                     has_default,
                     identity: 0,
                     generated: 0,
+                    collation: None,
                 },
                 each,
             )

@@ -4,6 +4,7 @@ use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
 use super::sight::{OWNER, Sight, oid_of, schema_oid};
 use super::table::{facts, function};
 use super::{FIRST_OID, fixed};
+use crate::deparse::DomainText;
 use ondol_types::catalog::node_tree;
 use ondol_types::user::{composite, domain, enumeration};
 use ondol_types::{SqlResult, Type, TypeId, Value};
@@ -19,10 +20,11 @@ pub fn types(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResul
     let relation = |number: u32, schema: u32, name: &str, each: Each<'_>| {
         let (item, array) =
             (oid_of(composite::type_of_rows(number)), oid_of(composite::array_of_rows(number)));
+        let of_arrays = sight.catalog.array_name(&ondol_engine::Name::new(schema, name));
         let schema = schema_oid(schema);
         let row = RowType { oid: item, array, relation: oid_of(number), schema };
         composite_row(sight, name, &row, each)?;
-        array_row(sight, &format!("_{name}"), array, item, schema, each)
+        array_row(sight, &of_arrays, array, item, schema, each)
     };
     if let Some(oid) = wanted.number("oid") {
         let Some((number, _)) = oid.checked_sub(FIRST_OID).and_then(composite::table_of) else {
@@ -129,10 +131,11 @@ fn small_length() -> i16 {
 
 fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
     let Some(user) = ty.user() else { return Ok(()) };
+    let of_arrays = || sight.catalog.array_name(&ondol_engine::Name::new(user.schema, &*user.name));
     if user.is_composite() {
         let (item, schema) = (oid_of(user.number), sight.schema_of_type(ty));
         return match ty.is_array() {
-            true => array_row(sight, &format!("_{}", user.name), ty.oid(), item, schema, each),
+            true => array_row(sight, &of_arrays(), ty.oid(), item, schema, each),
             false => {
                 let array = ty.array().map_or(0, TypeId::oid);
                 let relation = oid_of(composite::class_of(user.number));
@@ -162,7 +165,12 @@ fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
         false if is_enum => (b'e', b'E'),
         false => (b'b', b'U'),
     };
-    let name = if ty.is_array() { format!("_{}", user.name) } else { user.name.clone() };
+    let name = if ty.is_array() { of_arrays() } else { user.name.clone() };
+    let inherited = || user.domains().find_map(|d| d.default.as_deref());
+    let default = inherited().filter(|_| is_domain).map(|text| {
+        let shown = super::describe::domain_text(sight, user, DomainText::Default(text), false);
+        shown.unwrap_or_else(|| text.to_string())
+    });
     let subscript = if ty.is_array() { numbered("array_subscript_handler") } else { 0 };
     let analyze = if ty.is_array() { numbered("array_typanalyze") } else { 0 };
     each(&row![
@@ -195,8 +203,8 @@ fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
         base.map_or(-1, |b| b.typmod),
         base.map_or(0, |b| i32::from(b.id.is_array())),
         Oid(f.collation),
-        user.default.as_deref().filter(|_| is_domain).map(node_tree),
-        user.default.as_deref().filter(|_| is_domain),
+        default.as_deref().map(node_tree),
+        default.as_deref(),
         Null,
     ])
 }

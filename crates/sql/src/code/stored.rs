@@ -125,7 +125,9 @@ impl Program {
     pub fn encode(&self) -> Vec<u8> {
         // Nor are those of temporary tables (engine/temporary/E5).
         let is_temporary = self.tables.iter().any(|t| t.def.schema == TEMPORARY);
-        if self.names_user_types() || self.names_sequences() || is_temporary {
+        // Defaults of arguments that are left out are in the code, which does not tell so.
+        let has_defaults = self.functions.iter().any(|f| !f.defaults.is_empty());
+        if self.names_user_types() || self.names_sequences() || is_temporary || has_defaults {
             return Vec::new();
         }
         let mut o = MAGIC.to_vec();

@@ -1,11 +1,16 @@
 //! Expressions: each with the parentheses that PostgreSQL gives it.
 use super::{ITEM, Scope, Scribe};
+use crate::bind::declared::Reader;
 use crate::bind::written::Note;
 use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, walk_expr};
+use crate::catalog::Sight;
 use ondol_engine::Path;
 use ondol_engine::sequence::sequence_named;
+use ondol_types::catalog::registered;
 use ondol_types::func::{self, FuncId, id, operator};
 use ondol_types::name::quote;
+use ondol_types::objects::Objects;
+use ondol_types::ty::Category;
 use ondol_types::{Type, TypeId, Value, agg, text};
 
 /// What an expression is within, as far as its parentheses go.
@@ -69,6 +74,12 @@ impl<'q> Scribe<'q> {
                 };
             }
             Some(Note::ArrayOfQuery) => return Shape::Test,
+            Some(Note::Argument(_) | Note::DomainValue(_)) => return Shape::Closed,
+            Some(Note::Bare) => {
+                if let ExprKind::Cast { arg, .. } = &e.kind {
+                    return Shape::Cast(arg);
+                }
+            }
             Some(Note::Row | Note::Field(_)) => return Shape::Closed,
             Some(Note::WholeRow(_)) => return Shape::Other,
             None => {}
@@ -92,7 +103,7 @@ impl<'q> Scribe<'q> {
                 None => Shape::Closed,
             },
             ExprKind::Call { func, args } => match args.first() {
-                Some(first) if *func == id::BPCHAR_PAD => self.shape(first),
+                Some(first) if *func == id::BPCHAR_PAD || *func == id::NAMED => self.shape(first),
                 _ => match operator_of(*func, args.len()) {
                     Some((name, binary)) => Shape::Operator(name.to_string(), binary),
                     None => Shape::Closed,
@@ -152,6 +163,39 @@ impl<'q> Scribe<'q> {
         self.put(if in_parens { "(" } else { "" });
         self.expr(e, implicit);
         self.put(if in_parens { ")" } else { "" })
+    }
+
+    /// The type that the domain of an expression is made of, if it is of one.
+    fn below_domain(&self, e: &'q Expr) -> Option<Type> {
+        let scopes: Vec<Option<&'q Query>> = self.scopes.iter().map(|s| s.query).collect();
+        let reader = Reader { catalog: self.catalog, notes: self.notes, given: &self.given };
+        let domain = reader.expr(e, &scopes).domain.filter(|d| !d.is_array())?;
+        Some(Type::new(Type::new(domain).base().id))
+    }
+
+    /// What an operator or a function computes with: never a value of a domain.
+    fn operand(&mut self, e: &'q Expr, around: Around<'_>) {
+        match self.below_domain(e).filter(|_| !self.is_stored()) {
+            Some(ty) => self.cast(e, ty),
+            None => self.within(e, true, around),
+        }
+    }
+
+    /// An argument, which is a domain's value only where the function takes any.
+    fn argument(&mut self, e: &'q Expr, is_any: bool) {
+        match self.below_domain(e).filter(|_| !is_any && !self.is_stored()) {
+            Some(ty) => self.cast(e, ty),
+            None => self.expr(e, true),
+        }
+    }
+
+    /// The arguments of a function that takes these types.
+    fn arguments(&mut self, args: &'q [Expr], takes: &[TypeId]) {
+        for (n, e) in args.iter().enumerate() {
+            self.put(if n > 0 { ", " } else { "" });
+            let is_any = takes.get(n).or(takes.last()).is_none_or(|t| t.category() == Category::Pseudo);
+            self.argument(e, is_any)
+        }
     }
 
     fn open(&mut self) {
@@ -277,9 +321,9 @@ impl<'q> Scribe<'q> {
                     self.put("NOT ")
                 }
                 self.open();
-                self.within(left, true, Around::Other);
+                self.operand(left, Around::Other);
                 self.put(" IS DISTINCT FROM ");
-                self.within(right, true, Around::Other);
+                self.operand(right, Around::Other);
                 self.close();
                 if *negated {
                     self.close()
@@ -288,10 +332,10 @@ impl<'q> Scribe<'q> {
             ExprKind::Case { whens, otherwise } => self.case(None, whens, otherwise.as_deref(), e.ty),
             ExprKind::Coalesce(list) => match self.merged(list) {
                 Some(name) => self.put(&name),
-                None => self.named("COALESCE", list),
+                None => self.chosen("COALESCE", list),
             },
-            ExprKind::Greatest(list) => self.named("GREATEST", list),
-            ExprKind::Least(list) => self.named("LEAST", list),
+            ExprKind::Greatest(list) => self.chosen("GREATEST", list),
+            ExprKind::Least(list) => self.chosen("LEAST", list),
             ExprKind::NullIf { left, right, .. } => {
                 self.put("NULLIF(");
                 self.list([&**left, &**right], true);
@@ -306,7 +350,12 @@ impl<'q> Scribe<'q> {
                         self.put("(");
                         // They stand in a query of their own.
                         self.scopes.push(Scope { query: None, names: Vec::new() });
-                        self.list(args, true);
+                        let types: Vec<TypeId> = function.arg_types().collect();
+                        for (n, e) in args.iter().enumerate() {
+                            self.put(if n > 0 { ", " } else { "" });
+                            let is_domain = |t: &TypeId| Type::new(*t).base() != Type::new(*t);
+                            self.argument(e, types.get(n).is_none_or(is_domain))
+                        }
                         self.scopes.pop();
                         self.put(")")
                     }
@@ -343,7 +392,7 @@ impl<'q> Scribe<'q> {
                     self.expr(last, true);
                     self.put(")")
                 } else if !(*syntax && self.syntax(name, args)) {
-                    self.named(&quote(name), args)
+                    self.named(&quote(name), args, takes(*func))
                 }
             }
             (Note::Rows { name, registered, args }, _) => {
@@ -351,9 +400,10 @@ impl<'q> Scribe<'q> {
                     Some(id) => self.function_name(*id, name),
                     None => quote(name),
                 };
-                self.named(&name, args)
+                self.named(&name, args, &[])
             }
             (Note::Value(text), _) => self.put(text),
+            (Note::DomainValue(_), _) => self.put("VALUE"),
             (Note::Case(subject), ExprKind::Case { whens, otherwise }) => {
                 self.case(Some(subject), whens, otherwise.as_deref(), e.ty)
             }
@@ -370,7 +420,7 @@ impl<'q> Scribe<'q> {
             (Note::Quantified(name), ExprKind::Call { func, args }) => {
                 self.open();
                 if let [left, array, ..] = &args[..] {
-                    self.within(left, true, Around::Other);
+                    self.operand(left, Around::Other);
                     let word = if *func == id::ALL_OF_ARRAY { "ALL" } else { "ANY" };
                     self.put(&format!(" {name} {word} ("));
                     self.within(array, true, Around::Other);
@@ -392,7 +442,7 @@ impl<'q> Scribe<'q> {
                     self.scopes.truncate(self.scopes.len() - 2)
                 }
             }
-            (Note::Row, ExprKind::Call { args, .. }) => self.named("ROW", args.get(1..).unwrap_or(&[])),
+            (Note::Row, ExprKind::Call { args, .. }) => self.named("ROW", args.get(1..).unwrap_or(&[]), &[]),
             (Note::WholeRow(name), _) => {
                 let mut first = None;
                 walk_expr(e, 0, &mut |e, _| {
@@ -414,6 +464,11 @@ impl<'q> Scribe<'q> {
             // Brought to a length.
             (Note::Field(_), ExprKind::Cast { arg, .. }) if let ExprKind::Call { .. } = arg.kind => {
                 return self.noted(arg, note, implicit);
+            }
+            (Note::Bare, ExprKind::Cast { arg, .. }) => self.cast(arg, e.ty),
+            (Note::Argument(before), ExprKind::Cast { arg, .. }) => {
+                self.put(before);
+                self.expr(arg, true)
             }
             (Note::Rowwise { operator, left, right }, _) => {
                 self.put("(ROW(");
@@ -438,7 +493,7 @@ impl<'q> Scribe<'q> {
         }
     }
 
-    fn named(&mut self, name: &str, args: &'q [Expr]) {
+    fn named(&mut self, name: &str, args: &'q [Expr], takes: &[TypeId]) {
         self.put(name);
         self.put("(");
         // What names a sequence is one for PostgreSQL.
@@ -454,7 +509,22 @@ impl<'q> Scribe<'q> {
                     self.list([e], true)
                 }
             }
-            None => self.list(args, true),
+            None => self.arguments(args, takes),
+        }
+        self.put(")")
+    }
+
+    /// What one of several values is chosen by: all of one domain, or none of any.
+    fn chosen(&mut self, name: &str, list: &'q [Expr]) {
+        let scopes: Vec<Option<&'q Query>> = self.scopes.iter().map(|s| s.query).collect();
+        let reader = Reader { catalog: self.catalog, notes: self.notes, given: &self.given };
+        let is_same =
+            list.windows(2).all(|w| reader.expr(&w[0], &scopes).domain == reader.expr(&w[1], &scopes).domain);
+        self.put(name);
+        self.put("(");
+        for (n, e) in list.iter().enumerate() {
+            self.put(if n > 0 { ", " } else { "" });
+            self.argument(e, is_same)
         }
         self.put(")")
     }
@@ -472,13 +542,13 @@ impl<'q> Scribe<'q> {
         self.open();
         match args {
             [left, right] => {
-                self.within(left, true, Around::Operator(name, true));
+                self.operand(left, Around::Operator(name, true));
                 self.put(&format!(" {name} "));
-                self.within(right, true, Around::Operator(name, false))
+                self.operand(right, Around::Operator(name, false))
             }
             [only, ..] => {
                 self.put(&format!("{name} "));
-                self.within(only, true, Around::Operator(name, true))
+                self.operand(only, Around::Operator(name, true))
             }
             [] => {}
         }
@@ -487,7 +557,7 @@ impl<'q> Scribe<'q> {
 
     /// A call without a note.
     fn call(&mut self, func: FuncId, args: &'q [Expr], ty: Type, implicit: bool) {
-        if func == id::BPCHAR_PAD
+        if (func == id::BPCHAR_PAD || func == id::NAMED)
             && let Some(first) = args.first()
         {
             return self.expr(first, implicit);
@@ -509,7 +579,7 @@ impl<'q> Scribe<'q> {
             Some((name, _)) => self.operator(name, args),
             None => {
                 let name = func::find(func).map_or("", |d| d.name);
-                self.named(&quote(name), without_template(func, args))
+                self.named(&quote(name), without_template(func, args), takes(func))
             }
         }
     }
@@ -553,6 +623,10 @@ impl<'q> Scribe<'q> {
             ExprKind::Const(v) if self.note(arg).is_none() && arg.ty.id == ty.id && arg.ty.typmod == -1 => {
                 self.constant(v, arg.ty, None)
             }
+            ExprKind::Const(Value::Text(t)) if registered::kind(ty.id).is_some() => {
+                let shown = self.object_named(ty.id, t);
+                self.put(&literal(&shown))
+            }
             _ if matches!(self.note(arg), Some(Note::Row)) => self.expr(arg, false),
             _ => {
                 self.open();
@@ -562,6 +636,14 @@ impl<'q> Scribe<'q> {
         }
         let ty = self.type_name(ty);
         self.put(&format!("::{ty}"))
+    }
+
+    /// What a literal of regclass or its like names, as it is called now; as it stands where it is nothing's.
+    fn object_named(&self, ty: TypeId, text: &str) -> String {
+        let Some(kind) = registered::kind(ty).filter(|_| !self.is_stored()) else { return text.to_string() };
+        let number = Sight::of_catalog(self.catalog, Path::public()).find(kind, text).ok().flatten();
+        let shown = number.and_then(|n| Sight::of_catalog(self.catalog, self.path).name(kind, n).ok()?);
+        shown.unwrap_or_else(|| text.to_string())
     }
 
     /// A constant with its type: always (`Some(true)`), where it does not tell it by itself, or never.
@@ -646,7 +728,7 @@ impl<'q> Scribe<'q> {
         }
         if fixed.len() > 1 {
             self.open();
-            self.within(arg, true, Around::Other);
+            self.operand(arg, Around::Other);
             self.put(&format!(" {equal} {word} ("));
             // What is cast one by one is an array that is cast.
             let from = |e: &'q Expr| match &e.kind {
@@ -679,9 +761,9 @@ impl<'q> Scribe<'q> {
         for (n, e) in one_by_one.into_iter().enumerate() {
             self.put(if n > 0 { joined } else { "" });
             self.open();
-            self.within(arg, true, Around::Operator(equal, true));
+            self.operand(arg, Around::Operator(equal, true));
             self.put(&format!(" {equal} "));
-            self.within(e, true, Around::Operator(equal, false));
+            self.operand(e, Around::Operator(equal, false));
             self.close()
         }
         if several {
@@ -692,7 +774,7 @@ impl<'q> Scribe<'q> {
     fn quantified(&mut self, left: &'q [Expr], query: &'q Query, name: &str, all: bool) {
         self.put("(");
         match left {
-            [one] => self.expr(one, true),
+            [one] => self.argument(one, false),
             several => {
                 self.put("(");
                 self.list(several, true);
@@ -728,7 +810,7 @@ impl<'q> Scribe<'q> {
         if args.is_empty() {
             self.put("*")
         }
-        self.list(args, true);
+        self.arguments(args, def.map_or(&[], |d| d.args));
         for (n, key) in a.order.iter().enumerate() {
             self.put(if n > 0 { ", " } else { " ORDER BY " });
             self.key(&key.expr);
@@ -818,6 +900,11 @@ fn operator_of(func: FuncId, operands: usize) -> Option<(&'static str, bool)> {
     let op = operator::of_function(func)?;
     let binary = op.left.is_some();
     (operands == 1 + usize::from(binary)).then_some((op.name, binary))
+}
+
+/// The types that a function takes.
+fn takes(func: FuncId) -> &'static [TypeId] {
+    func::find(func).map_or(&[], |d| d.args)
 }
 
 /// What was written of a function's arguments.

@@ -28,10 +28,13 @@ mod query;
 
 pub use crate::bind::check::TableText;
 use crate::bind::check::{self, Over};
+use crate::bind::declared::{self, Declared};
+pub use crate::bind::domain::DomainText;
 use crate::bind::written::{Notes, Verbatim};
 use crate::bound::{Expr, Query, Rel, RelEntry};
-use ondol_engine::{Catalog, ColumnDef, Name, Path, Table, ViewDef};
+use ondol_engine::{Catalog, ColumnDef, FunctionDef, Name, Path, Table, ViewDef};
 use ondol_types::SqlResult;
+use ondol_types::user::UserDef;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -71,6 +74,8 @@ struct Scribe<'q> {
     path: &'q Path,
     /// Columns of the only relation there is are written without its name.
     bare: bool,
+    /// What its columns are declared with, where that is all that is known of it.
+    given: Vec<Declared>,
 }
 
 /// A query being written.
@@ -96,6 +101,7 @@ impl<'q> Scribe<'q> {
             with: Vec::new(),
             path: Path::public(),
             bare: false,
+            given: Vec::new(),
         }
     }
 
@@ -172,9 +178,11 @@ fn over_row_in(
     style: Style,
 ) -> SqlResult<String> {
     let (e, notes) = check::over_row_as_written(catalog, table, columns, over, text)?;
+    let given = columns.iter().map(declared::of_column).collect();
     let columns = columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
     let entry = RelEntry { rel: Rel::Values(Vec::new()), alias: String::new(), columns };
-    let w = Scribe::new(&notes, catalog, style);
+    let mut w = Scribe::new(&notes, catalog, style);
+    w.given = given;
     Ok(over_one(w, entry, &e))
 }
 
@@ -213,6 +221,36 @@ pub fn of_table(
     w.path = path;
     w.bare = true;
     Ok(over_one(w, rel, &e))
+}
+
+/// A condition of a domain, or its default, as PostgreSQL shows it, to be read by the path.
+pub fn of_domain(
+    domain: &UserDef,
+    what: DomainText<'_>,
+    catalog: &Catalog,
+    path: &Path,
+    pretty: bool,
+) -> SqlResult<String> {
+    let (e, notes) = crate::bind::domain::text_as_written(catalog, domain, what)?;
+    let rel = RelEntry { rel: Rel::Values(Vec::new()), alias: String::new(), columns: Vec::new() };
+    let mut w = Scribe::new(&notes, catalog, Style::Shown { pretty });
+    w.path = path;
+    w.bare = true;
+    Ok(over_one(w, rel, &e))
+}
+
+/// What an argument of a function is where a call leaves it out, as PostgreSQL shows it, to be read by the
+/// path; as it is kept where that has no meaning any more. `None`: calls have it.
+pub fn of_argument(f: &FunctionDef, place: usize, catalog: &Catalog, path: &Path) -> Option<String> {
+    let text = f.default_of(place)?;
+    let Ok((e, notes)) = crate::bind::routine::default_as_written(catalog, f, place) else {
+        return Some(text.to_string());
+    };
+    let rel = RelEntry { rel: Rel::Values(Vec::new()), alias: String::new(), columns: Vec::new() };
+    let mut w = Scribe::new(&notes, catalog, Style::Shown { pretty: false });
+    w.path = path;
+    w.bare = true;
+    Some(over_one(w, rel, &e))
 }
 
 /// A view's query in numbers, written anew: the same as before as long as it means what it meant.

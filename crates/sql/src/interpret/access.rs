@@ -21,6 +21,7 @@ use crate::code::Program;
 use crate::code::operand::Edge;
 use ondol_engine::layout::{StringAt, string_at};
 use ondol_engine::{Connection, IndexKind, Layout, Oid, Storage, TableIndex};
+use ondol_types::catalog::registered;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -259,7 +260,8 @@ pub(super) fn string_value(connection: &Connection, memory: &mut Vec<u8>, at: us
 
 /// The value of a column of an opaque type that is not NULL.
 pub(super) fn opaque_value(connection: &Connection, memory: &mut Vec<u8>, at: usize, ty: TypeId) -> Datum {
-    match ty.form().and_then(|f| f.width) {
+    let width = ty.form().and_then(|f| f.width).or_else(|| registered::stored_width(ty));
+    match width {
         Some(width) => Datum::opaque(ty, at, width.into()),
         None => Datum { ty, ..string_value(connection, memory, at, Tag::Opaque) },
     }

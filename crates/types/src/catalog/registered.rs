@@ -4,7 +4,8 @@
 //! asked for when the value was made ([`crate::objects`]): so a value can be shown wherever it comes to. Two
 //! values are equal if their numbers are. A number that is no object's has no name.
 //!
-//! No column has such a type: the name in a stored value would outlive the object's.
+//! In a column a value has the number alone (engine/layout/L9): the name would outlive the object's. A value
+//! of a column is given the name that the object has when it is read, and so is one that becomes a text.
 //!
 //! Source: PostgreSQL 15's documentation, 8.19, its catalogue and its answers.
 
@@ -95,6 +96,30 @@ pub fn missing(kind: ObjectKind, text: &str) -> SqlError {
         }
     };
     SqlError::new(state, message)
+}
+
+/// The bytes of a value in a column.
+pub const STORED: u8 = 4;
+
+/// How many bytes a value of the type takes in a column, if it is such a type.
+#[inline]
+pub fn stored_width(ty: TypeId) -> Option<u8> {
+    (ty.category() == Category::Numeric && kind(ty).is_some()).then_some(STORED)
+}
+
+/// The same value with the name that its object has now.
+pub fn renamed(ty: TypeId, bytes: &[u8], ctx: &Context<'_>) -> SqlResult<Value> {
+    value(ty, number(bytes), ctx)
+}
+
+/// Whether a value has a number and no name, as in a column.
+pub fn is_bare(bytes: &[u8]) -> bool {
+    bytes.len() == usize::from(STORED) && number(bytes) != 0
+}
+
+/// The number of a value.
+pub fn number_of(bytes: &[u8]) -> u32 {
+    number(bytes)
 }
 
 fn compare(a: &[u8], b: &[u8]) -> Ordering {

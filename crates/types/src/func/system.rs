@@ -126,6 +126,8 @@ asked! {
     1500 PG_RELATION_IS_UPDATABLE "pg_relation_is_updatable" (Regclass, Bool) -> Int4;
     1501 PG_COLUMN_IS_UPDATABLE "pg_column_is_updatable" (Regclass, Int2, Bool) -> Bool;
     1502 VIEW_CHECK "$view_check" (Oid) -> Text;
+    1660 NAMED "$named" (AnyElement) -> AnyElement;
+    1661 PG_STAT_GET_NUMSCANS "pg_stat_get_numscans" (Oid) -> Int8, volatile;
 }
 
 /// Whether a function is one of these.
