@@ -1,11 +1,11 @@
 //! A table's definition, changed: names, defaults, what may be NULL, which indexes it has.
 //!
 //! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done,
-//! also where columns are added to them; where they do not, they are copied to heaps of the new layout, beside
-//! the table's users where that can be ([`crate::beside`], [`crate::rebuild`]).
+//! also where columns are added to them; where they do not, they are copied to heaps of the new layout,
+//! beside the table's users where that can be ([`crate::beside`], [`crate::rebuild`]).
 use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
 use super::{claims, d, few_columns, find, free_name, there_is_schema};
-use crate::catalog::{ColumnDef, HIDDEN, Later, Returns, TableDef};
+use crate::catalog::{ColumnDef, HIDDEN, IndexColumn, Later, Returns, TableDef};
 use crate::comment::followed;
 use crate::later;
 use crate::layout::{ColumnLayout, Layout, MAX_COLUMNS, Storage};
@@ -77,10 +77,6 @@ fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<Table
         })
     }
     def.nature.room = if places > 0 { Some(places) } else { old.def.nature.room };
-    // A new index is made with a copy.
-    if !def.indexes.iter().all(|i| old.def.indexes.iter().any(|o| o.id == i.id)) {
-        return None;
-    }
     // Each column that was is there once more, but for those that are dropped: of these the bytes stay
     // (engine/layout/L8), or their places (later/N5).
     let mut kept = vec![0; old.def.columns.len()];
@@ -107,10 +103,18 @@ fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<Table
             column.rank = from.as_ref().filter(|(_, was)| was.later.is_none()).map(rank)
         }
     }
-    // An index's key depends on the types of its columns, and on whether they may be NULL.
-    let same_keys = def.indexes.iter().flat_map(|i| &i.columns).all(|c| {
+    // An index has the keys of the columns that it had, which depend on their types, and on whether they may
+    // be NULL. A new one is made with a copy.
+    let same_column = |(c, o): (&IndexColumn, &IndexColumn)| {
         let now = &def.columns[c.column];
-        from[c.column].is_some_and(|(_, was)| was.ty.id == now.ty.id && was.has_bit() == now.has_bit())
+        from[c.column]
+            .is_some_and(|(n, was)| n == o.column && was.ty.id == now.ty.id && was.has_bit() == now.has_bit())
+    };
+    let same_keys = def.indexes.iter().all(|i| {
+        let was = old.def.indexes.iter().find(|o| o.id == i.id);
+        was.is_some_and(|o| {
+            o.columns.len() == i.columns.len() && i.columns.iter().zip(&o.columns).all(same_column)
+        })
     });
     let layout = Table::layout_of(&def);
     let stored = |layout: &Layout, n: usize| match layout.columns[n].storage {
@@ -222,8 +226,8 @@ impl Connection {
         )
     }
 
-    /// The table with another definition, of the same rows where these can stay as they are. It is marked when
-    /// this returns.
+    /// The table with another definition, of the same rows where these can stay as they are. It is marked
+    /// when this returns.
     pub(crate) fn redefined(
         &mut self,
         old: &Arc<Table>,
