@@ -548,7 +548,6 @@ pub fn load(
                 };
                 later.insert((table, position), Later { place: number, missing });
             }
-            "rank" if mutated("ranks_forgotten") => {}
             "rank" => {
                 ranks.insert((table, position), number);
             }

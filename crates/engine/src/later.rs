@@ -18,7 +18,6 @@
 use crate::layout::{LaterColumn, Layout, MAX_COLUMNS, Storage};
 use crate::row::{self, Put};
 use ondol_base::oid::Oid;
-use ondol_base::sim::mutated;
 use ondol_kernel::Strings;
 use ondol_types::{Packed, ValueRef};
 use std::ops::Range;
@@ -308,12 +307,7 @@ pub(crate) fn change(
         match part(place) {
             Part::Near(range) if stays => made.push(0, was.get(range).unwrap_or_default()),
             Part::Null if stays => made.push(1, &[]),
-            Part::Far(slot, len, at) if stays => {
-                if mutated("far_values_dropped") {
-                    dropped.push((slot, len))
-                }
-                made.push(2, was.get(at..at + FAR).unwrap_or_default())
-            }
+            Part::Far(_, _, at) if stays => made.push(2, was.get(at..at + FAR).unwrap_or_default()),
             Part::Missing if stays => made.missing(),
             Part::Far(slot, len, _) => dropped.push((slot, len)),
             _ => {}

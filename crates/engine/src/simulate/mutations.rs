@@ -75,16 +75,6 @@ pub const MUTATIONS: &[Mutation] = &[
         "a dictionary that is read does not know what rows do not say of columns that were added later",
         Favour::Definers
     ),
-    engine!(
-        "ranks_forgotten",
-        "rows are read as if they had the columns in their own order, though one was dropped whose bytes stay",
-        Favour::Definers
-    ),
-    engine!(
-        "far_values_dropped",
-        "a row that gets another string of later columns' values gives up the slots of those that stay",
-        Favour::Definers
-    ),
     engine!("volatile_logged", "differences of temporary tables' rows go to the log", Favour::Definers),
     engine!("schemas_forgotten", "a dictionary that is read knows of no schemas", Favour::Definers),
     engine!("checks_forgotten", "a dictionary that is read knows of no checks", Favour::Definers),
