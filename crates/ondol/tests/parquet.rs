@@ -391,7 +391,7 @@ struct Asking {
 impl std::io::Write for Asking {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         // Not the file's beginning and its footer.
-        if bytes.len() > 1 << 19 {
+        if bytes.len() > 600 << 10 {
             let used = used(&mut self.session);
             assert!(
                 used >= self.before + bytes.len() as u64 - 1024,
