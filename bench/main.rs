@@ -1,6 +1,7 @@
 //! One program for all benches, so that the database is linked once.
 #![deny(unsafe_code)]
 
+mod alter;
 mod checkpoint;
 mod directory;
 mod encode;
@@ -32,6 +33,7 @@ enum Bench {
     Pmem(pmem::Args),
     Waiters(waiters::Args),
     Waits(waits::Args),
+    Alter(alter::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -48,5 +50,6 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Pmem(args) => pmem::run(args),
         Bench::Waiters(args) => waiters::run(args),
         Bench::Waits(args) => waits::run(args),
+        Bench::Alter(args) => alter::run(args),
     }
 }

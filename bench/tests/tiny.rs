@@ -46,6 +46,12 @@ fn load() {
 }
 
 #[test]
+fn alter() {
+    let says = ["ADD COLUMN with a default", "ALTER TYPE int to bigint", "longest update"];
+    tiny("alter", &["--sessions", "2"], &says);
+}
+
+#[test]
 fn recovery() {
     tiny("recovery", &[], &["whole restart", "building the indexes on the live database"]);
 }
