@@ -7,7 +7,6 @@ use crate::members::{Members, is_member};
 use crate::point::PointIndex;
 use crate::row;
 use ondol_base::oid::Oid;
-use ondol_base::sim::mutated;
 use ondol_index::Seen;
 use ondol_index::btree::{Cursor, KeyShape};
 use ondol_kernel::registry;
@@ -143,9 +142,7 @@ impl Integer {
 impl RowKey {
     pub fn new(layout: Arc<Layout>, spec: KeySpec) -> RowKey {
         let mut ranges = vec![];
-        // What an index has for itself: a predicate's truth (members/M1).
-        let unlooked = |ty: TypeId| ty == TypeId::BOOL && mutated("predicate_unlooked");
-        for p in spec.parts.iter().filter(|p| !unlooked(p.1)) {
+        for p in &spec.parts {
             let c = layout.columns[p.0];
             // The word of a column that was added later (engine/layout/L7).
             let width = if let Storage::Later { .. } = c.storage { 8 } else { row::width(c.storage) };
