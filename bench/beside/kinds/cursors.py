@@ -67,4 +67,5 @@ def case(rng):
             steps.append(Step(rng.choice(("COMMIT", "COMMIT", "ROLLBACK"))))
             within = False
     steps += [Step("COMMIT"), Step("CLOSE ALL"), Step("SELECT * FROM t1"), Step("SELECT * FROM t2")]
+    steps += [Step("DROP TABLE IF EXISTS t1, t2")]
     return Case("cursors", steps)

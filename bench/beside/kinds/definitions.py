@@ -84,4 +84,5 @@ def case(rng):
             name = rng.choice(list(columns))
             steps.append(Step(f"UPDATE t1 SET {name} = {'DEFAULT' if rng.random() < 0.3 else value(rng, columns[name])} WHERE {rng.choice(('true', f'{name} IS NULL', 'id = 1'))}"))
     steps += [Step("COMMIT"), Step("SELECT * FROM t1")] + [Step(q) for q in CATALOGUE]
+    steps.append(Step("DROP TABLE IF EXISTS t1"))
     return Case("definitions", steps)

@@ -53,4 +53,5 @@ def case(rng):
         else:
             steps.append(Step("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 't1'"))
     steps += [Step("COMMIT"), Step("SELECT * FROM t1"), Step("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 't1'")]
+    steps.append(Step("DROP TABLE IF EXISTS t1"))
     return Case("indexes", steps)

@@ -45,4 +45,5 @@ def case(rng):
         else:
             steps.append(Step(rng.choice(("SELECT * FROM c", "SELECT * FROM p", "SELECT * FROM g", "SELECT * FROM c JOIN p USING (a)", "SELECT conname, confupdtype, confdeltype, confmatchtype, condeferrable, condeferred, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f'"))))
     steps += [Step("COMMIT"), Step("SELECT * FROM p"), Step("SELECT * FROM c"), Step("SELECT * FROM g")]
+    steps.append(Step("DROP TABLE IF EXISTS g, c, p CASCADE"))
     return Case("keys", steps)

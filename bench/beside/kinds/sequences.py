@@ -36,5 +36,5 @@ def case(rng):
             steps.append(Step(rng.choice(("SAVEPOINT s", "ROLLBACK TO s"))))
         else:
             steps.append(Step(statement(rng, n)))
-    steps += [Step("COMMIT")] + [Step(f"SELECT * FROM {t}") for t in ("s1", "s2", "s3", "tmp", "tmp2")] + [Step("DISCARD TEMP")]
+    steps += [Step("COMMIT")] + [Step(f"SELECT * FROM {t}") for t in ("s1", "s2", "s3", "tmp", "tmp2")] + [Step("DISCARD TEMP")] + [Step(d) for d in DROPS]
     return Case("sequences", steps)

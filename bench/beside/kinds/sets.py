@@ -40,4 +40,5 @@ def case(rng):
              Step("INSERT INTO t1 VALUES", own_rows=[f"({i}, {rng.choice((0, 1, 2, 3, 'NULL'))}, {rng.choice(TEXTS)})" for i in range(1, rng.choice((3, 6, 9)))], made=True)]
     for _ in range(24):
         steps.append(Step(rng.choice((regex, array, rows))(rng)))
+    steps.append(Step("DROP TABLE IF EXISTS t1"))
     return Case("sets", steps)

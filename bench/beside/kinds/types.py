@@ -1,7 +1,7 @@
 """Types that users define: domains, enums, composites; as columns, in arrays, changed while they are used."""
 from case import Case, Step
 
-DROPS = ["DROP TABLE IF EXISTS u1, u2 CASCADE", "DROP DOMAIN IF EXISTS pos, word, listed CASCADE", "DROP TYPE IF EXISTS mood, pair, wide CASCADE"]
+DROPS = ["DROP TABLE IF EXISTS u1, u2 CASCADE", "DROP DOMAIN IF EXISTS pos, word, listed CASCADE", "DROP DOMAIN IF EXISTS word2 CASCADE", "DROP TYPE IF EXISTS mood, feeling, pair CASCADE"]
 LABELS = ("sad", "ok", "happy", "glad", "angry", "no such")
 
 
@@ -57,4 +57,5 @@ def case(rng):
             sql = expression(rng)
             steps.append(Step(sql))
     steps += [Step("COMMIT"), Step("SELECT * FROM u1")]
+    steps += [Step(d) for d in DROPS]
     return Case("types", steps)

@@ -44,4 +44,5 @@ def case(rng):
         else:
             steps.append(Step(rng.choice((f"DROP VIEW {v}", f"DROP VIEW {v} CASCADE", f"ALTER TABLE t1 RENAME {c} TO {c}", f"ALTER VIEW {v} RENAME TO {rng.choice(('v1', 'v2', 'v3'))}", f"ALTER VIEW {v} SET (check_option = local)", f"ALTER VIEW {v} RESET (check_option)", f"ALTER VIEW {v} ALTER {c} SET DEFAULT NULL", f"ALTER TABLE t1 DROP {c}", f"ALTER TABLE t1 ALTER {c} TYPE text"))))
     steps += [Step("SELECT * FROM t1"), Step("SELECT * FROM m1"), Step("SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'")]
+    steps += [Step("DROP VIEW IF EXISTS v1, v2, v3 CASCADE"), Step("DROP MATERIALIZED VIEW IF EXISTS m1 CASCADE"), Step("DROP TABLE IF EXISTS t1, t2 CASCADE")]
     return Case("views", steps)
