@@ -10,6 +10,8 @@ PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "sql.md
 # They tell of the time, of the server or of chance; what is in `any` is told apart by its texts.
 LEFT_OUT = {"clock_timestamp", "current_database", "current_user", "gen_random_uuid", "now", "random", "session_user", "statement_timestamp", "transaction_timestamp", "version",
             "like", "notlike", "extract", "position", "overlay"}
+# They tell of the catalogue, whose objects are others on both sides, or change something.
+CATALOGUE = re.compile(r"pg_|has_|to_reg|obj_|col_|shobj_|row_security|format_type|current_|set_config|setval|nextval|currval|lastval|timeofday|getdatabase|inet_|txid_|json_build")
 SPELLED = {"timestamp without time zone": "timestamp", "timestamp with time zone": "timestamptz", "character": "char(3)"}
 
 
@@ -40,7 +42,7 @@ def read():
             left, _, result = form.rpartition(" → ")
             result = spelled(result.strip())
             if section == "Functions":
-                if name in LEFT_OUT:
+                if name in LEFT_OUT or CATALOGUE.match(name):
                     continue
                 inner = left.strip()[1:-1]
                 arguments = [a.strip() for a in inner.split(",")] if inner else []
