@@ -358,7 +358,7 @@ mod tests {
         for count in (1..300).chain((300..MAX_COLUMNS).step_by(7)) {
             for ty in [Type::BOOL, Type::INT4, Type::INT8, Type::TEXT, Type::with(TypeId::BPCHAR, 4 + 7)] {
                 let laid = || {
-                    let column = |n: usize| Laid::new(ty, n % 3 > 0);
+                    let column = |n: usize| Laid::new(ty, !n.is_multiple_of(3));
                     (0..count).map(column).collect::<Vec<_>>()
                 };
                 let (without, with) = (Layout::of(laid(), None), Layout::of(laid(), Some(0)));
