@@ -1057,6 +1057,18 @@ fn constraints_are_validated_beside_others() {
          4: select count(*) from pg_constraint where not convalidated == 0
          2: commit",
     );
+    // A snapshot that is older than the copy of the table that is referred to shows none of its rows.
+    play(
+        "1: create table p (a int primary key, b int)
+         1: create table c (x int references p)
+         1: insert into p values (1, 1)
+         2: begin isolation level repeatable read
+         2: select count(*) from c == 0
+         1: alter table p alter column b type bigint
+         2: insert into c values (1) -- 40001
+         2: rollback
+         2: insert into c values (1)",
+    );
     // Who changes the table that is referred to waits for the look, and the other way round.
     play(
         "1: create table p (a int primary key)

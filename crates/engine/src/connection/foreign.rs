@@ -455,6 +455,11 @@ impl Connection {
                 continue;
             }
             if find(self).is_some_and(|t| Arc::ptr_eq(&t, &table)) {
+                // beside/B4
+                if !self.session.is_read_committed() && table.store.rows.since() > self.session.view.snapshot
+                {
+                    return Err(error::kernel(ondol_kernel::Error::Conflict));
+                }
                 return Ok(Some(table));
             }
         }
