@@ -153,3 +153,148 @@ fn no_key_goes_beside_a_new_foreign_key() {
         a.execute("drop table if exists p").expect("it goes");
     }
 }
+
+const ORPHANS: &str =
+    "select count(*) from c where x is not null and not exists (select 1 from p where a = x)";
+
+/// A foreign key is added, validated and dropped while threads change rows of both tables: whenever it is
+/// valid, it holds.
+#[test]
+fn foreign_keys_come_and_go_beside_writers() {
+    let folder = TempFolder::new().expect("a folder");
+    let db = Arc::new(Database::open(folder.path()).expect("a database in it"));
+    let mut s = db.session();
+    s.execute(
+        "create table p (a int primary key, v int); insert into p values (1, 0), (2, 0), (3, 0); \
+         create table c (x int); create index on c (x)",
+    )
+    .expect("it is set up");
+    let (over, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let random = |mut x: u64| {
+        move |below: u64| {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (x >> 33) % below
+        }
+    };
+    std::thread::scope(|scope| {
+        for n in 0..4u64 {
+            let (db, over, done, mut next) = (db.clone(), &over, &done, random(n + 1));
+            scope.spawn(move || {
+                let mut s = db.session();
+                while over.load(Ordering::Relaxed) == 0 {
+                    let level = ["read committed", "repeatable read"][(next(4) / 3) as usize];
+                    s.execute(&format!("begin isolation level {level}")).expect("it begins");
+                    let mut ok = Ok(());
+                    for _ in 0..1 + next(3) {
+                        let (a, b) = (next(6), next(6));
+                        let sql = match next(7) {
+                            0 => format!("delete from p where a = {a}"),
+                            1 => format!("insert into p values ({a}, 1) on conflict do nothing"),
+                            2 => format!("update p set a = {b} where a = {a}"),
+                            3 => format!("delete from c where x = {a}"),
+                            4 => format!("update c set x = {b} where x = {a}"),
+                            _ => format!("insert into c values ({a})"),
+                        };
+                        ok = ok.and_then(|()| s.execute(&sql).map(drop));
+                    }
+                    match ok.and_then(|()| s.execute("commit").map(drop)) {
+                        Ok(()) => drop(done.fetch_add(1, Ordering::Relaxed)),
+                        Err(e) => {
+                            let known = ["23503", "23505", "40001", "40P01"];
+                            assert!(known.contains(&e.sqlstate()), "{} {e}", e.sqlstate());
+                            s.execute("rollback").expect("it rolls back");
+                        }
+                    }
+                }
+            });
+        }
+        let (mut next, mut valid) = (random(77), 0);
+        let mut run = || {
+            for turn in 0..300 {
+                let action = ["", "on delete cascade", "on delete set null on update cascade"][turn % 3];
+                let add = format!("alter table c add constraint k foreign key (x) references p {action}");
+                let added = match next(3) {
+                    0 => s.execute(&format!("{add} not valid; alter table c validate constraint k")),
+                    1 => s.execute(&format!("begin; {add}; commit")),
+                    _ => s.execute(&add),
+                };
+                match added {
+                    Ok(_) => {
+                        valid += 1;
+                        assert_eq!(count(&mut s, ORPHANS), 0, "turn {turn}")
+                    }
+                    Err(e) => {
+                        assert!(["23503", "40P01"].contains(&e.sqlstate()), "{} {e}", e.sqlstate());
+                        s.execute("rollback").expect("nothing is open");
+                        let sweep = "delete from c where x not in (select a from p)";
+                        while let Err(e) = s.execute(sweep) {
+                            assert!(["40001", "40P01", "23503"].contains(&e.sqlstate()), "{e}")
+                        }
+                    }
+                }
+                // It marks one table after the other, which those who have used the second may want.
+                while let Err(e) = s.execute("alter table c drop constraint if exists k") {
+                    assert_eq!(e.sqlstate(), "40P01", "{e}")
+                }
+            }
+        };
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut run));
+        over.store(1, Ordering::Relaxed);
+        ran.unwrap_or_else(|e| std::panic::resume_unwind(e));
+        assert!(valid > 20, "{valid} times it was valid");
+    });
+    assert!(done.into_inner() > 100);
+}
+
+/// Writers to both tables go on while their rows are looked at.
+#[test]
+fn statements_commit_while_a_foreign_key_is_looked_at() {
+    let folder = TempFolder::new().expect("a folder");
+    let db = Arc::new(Database::open(folder.path()).expect("a database in it"));
+    let mut s = db.session();
+    s.execute(
+        "create table p (a int primary key); insert into p select i from generate_series(1, 1000) i; \
+         create table c (x int, check (x > 0) not valid); create index on c (x); \
+         insert into c select 1 + i % 1000 from generate_series(1, 300000) i",
+    )
+    .expect("it is set up");
+    let (stage, commits) = (AtomicU64::new(0), [const { AtomicU64::new(0) }; 4]);
+    std::thread::scope(|scope| {
+        for n in 0..2 {
+            let (db, stage, commits) = (db.clone(), &stage, &commits);
+            scope.spawn(move || {
+                let mut s = db.session();
+                s.execute("set synchronous_commit = off").expect("a setting");
+                for i in 0.. {
+                    let now = stage.load(Ordering::Relaxed);
+                    if now == 3 {
+                        break;
+                    }
+                    let key = 2000 + 2 * i + n;
+                    let sql = format!("insert into p values ({key}); insert into c values ({key})");
+                    s.execute(&sql).expect("they go on");
+                    s.execute(&format!("insert into p values (-{key}); delete from p where a = -{key}"))
+                        .expect("it goes again");
+                    commits[now as usize].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let done = [
+            "alter table c add constraint k foreign key (x) references p",
+            "alter table c validate constraint c_x_check",
+        ]
+        .map(|sql| {
+            stage.fetch_add(1, Ordering::Relaxed);
+            s.execute(sql)
+        });
+        stage.store(3, Ordering::Relaxed);
+        done.into_iter().for_each(|d| drop(d.expect("it holds")));
+    });
+    let commits = commits.map(AtomicU64::into_inner);
+    assert!(
+        commits[1] > 3,
+        "{commits:?} commits before, while the key was added, while the check was looked at"
+    );
+    assert_eq!(count(&mut s, ORPHANS), 0);
+    assert_eq!(count(&mut s, "select count(*) from pg_constraint where not convalidated"), 0);
+}
