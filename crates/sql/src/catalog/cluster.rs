@@ -97,7 +97,7 @@ pub fn cursors(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<(
 pub fn prepared_statements(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     for p in sight.session.prepared() {
         let types: Vec<Value> =
-            p.types.iter().map(|t| registered::named(TypeId::REGTYPE, t.oid(), &t.name())).collect();
+            p.types.iter().map(|t| registered::named(TypeId::REGTYPE, t.oid(), t.name())).collect();
         let types = array::of_values(TypeId::REGTYPE, &types)?;
         let since = Value::Timestamptz(p.prepared_us);
         each(&row![&*p.name, &*p.statement, since, types, true, p.executed, 0i64])?;

@@ -190,7 +190,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::PG_RELATION_IS_PUBLISHABLE => {
             visible(sight.relation(oid_at(0)).map(|o| matches!(o, Object::Table(_))))
         }
-        id::OBJ_DESCRIPTION => told(comment_in(sight, oid_at(0), &text(args, 1))),
+        id::OBJ_DESCRIPTION => told(comment_in(sight, oid_at(0), text(args, 1))),
         id::OBJ_DESCRIPTION_OF_ANY => told(comment_on(sight, oid_at(0), None)),
         id::COL_DESCRIPTION => told(comment_on(sight, oid_at(0), Some(int4(args, 1).unwrap_or(0)))),
         // What all databases share has none.

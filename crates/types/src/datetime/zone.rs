@@ -400,9 +400,7 @@ impl Zone {
     /// How its clocks go at a moment.
     pub fn at(self, t: i64) -> Clock {
         match &self.0.rules {
-            Rules::Fixed(east, abbreviation) => {
-                Clock { east: *east, is_summer: false, abbreviation: *abbreviation }
-            }
+            Rules::Fixed(east, abbreviation) => Clock { east: *east, is_summer: false, abbreviation },
             Rules::Ruled(zone) => rule_at(zone, unix_seconds(t)),
         }
     }
@@ -607,7 +605,7 @@ pub fn abbreviations() -> impl Iterator<Item = (&'static str, Place)> {
     let fixed = ABBREVIATIONS.iter().map(|(name, east)| (*name, Place::Offset(*east)));
     let moving = MOVING
         .iter()
-        .filter_map(|(name, zone)| Zone::named(zone).map(|zone| (*name, Place::Moving(*name, zone))));
+        .filter_map(|(name, zone)| Zone::named(zone).map(|zone| (*name, Place::Moving(name, zone))));
     fixed.chain(moving)
 }
 
