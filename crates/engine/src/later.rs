@@ -143,7 +143,12 @@ pub fn bytes(storage: Storage, v: &ValueRef<'_>) -> ondol_kernel::Result<Option<
     match v {
         ValueRef::Null => return Ok(None),
         ValueRef::Text(s) => return Ok(Some(s.as_bytes().to_vec())),
-        ValueRef::Bytea(b) | ValueRef::Opaque(_, b) => return Ok(Some(b.to_vec())),
+        ValueRef::Bytea(b) | ValueRef::Opaque(_, b) => {
+            // engine/layout/L9: a number without the name.
+            let length =
+                if let Storage::Fixed { width, .. } = storage { usize::from(width) } else { b.len() };
+            return Ok(Some(b[..b.len().min(length)].to_vec()));
+        }
         ValueRef::Numeric(b) if storage.is_string() => return Ok(Some(b.to_vec())),
         ValueRef::Packed(p) if storage.is_string() => return Ok(Some(p.encoded(&mut [0; _]).to_vec())),
         _ => {}

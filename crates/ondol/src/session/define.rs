@@ -2,6 +2,7 @@
 //! refusals.
 use crate::session::Session;
 use crate::session::define_view::Object;
+use crate::session::facts::Facts;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::runtime::{context_as_of, program_of_value};
@@ -18,6 +19,7 @@ use ondol_sql::bound::{
 };
 use ondol_sql::code::Program;
 use ondol_sql::interpret::{Env, Frame, NoHost, Nowhere, RowView, run_within};
+use ondol_types::catalog::registered;
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -629,10 +631,14 @@ impl Session {
                     let (database, now_us) =
                         (self.database.name.to_string(), self.connection.transaction_time_us());
                     let styles = self.quick.styles;
+                    let names_objects = [from, to.id].iter().any(|t| registered::kind(*t).is_some());
+                    let facts = names_objects.then(|| self.facts());
                     Origin::Converted(
                         *n,
                         Arc::new(move |v| {
+                            let sight = facts.as_ref().and_then(Facts::sight);
                             let ctx = crate::session::runtime::context_at(&database, now_us, styles);
+                            let ctx = crate::session::runtime::seeing(ctx, sight.as_ref());
                             ondol_types::cast::cast(v, from, to, false, &ctx)
                         }),
                     )

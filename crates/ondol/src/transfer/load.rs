@@ -17,13 +17,16 @@
 //! - **Y4** The blocks under way are limited, and so is what they take.
 use crate::session::Session;
 use crate::session::execute::{RowChecks, RowValues};
+use crate::session::facts::Facts;
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
+use crate::session::runtime::seeing;
 use ondol_base::thread;
 use ondol_engine::{RowBatch, Table, Token};
 use ondol_scan::pipeline::Fed;
 use ondol_sql::bound::{Bound, CopyOptions, Expr, ExprKind};
 use ondol_sql::copy::{Block, CopyReader};
+use ondol_types::catalog::registered;
 use ondol_types::func::Context;
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
@@ -280,7 +283,11 @@ impl Session {
     ) -> SqlResult<u64> {
         let mut reader = block.read(line);
         let name = self.database.name.clone();
-        let ctx = self.context_of(&name);
+        // Who reads ahead knows no objects: what names some is read here.
+        let names_objects = |ty: &Type| registered::kind(ty.id).is_some();
+        let facts = converter.types.iter().any(names_objects).then(|| self.facts());
+        let sight = facts.as_ref().and_then(Facts::sight);
+        let ctx = seeing(self.context_of(&name), sight.as_ref());
         let mut rows = 0;
         while let Some(row) = reader.next()? {
             let filled = match (&converter.filled, defaults) {
