@@ -302,11 +302,11 @@ fn describing() {
     assert_eq!(
         r.out,
         concat!(
-            "              Table \"public.t\"\n",
-            " Column |     Type     | Nullable | Default \n",
-            "--------+--------------+----------+---------\n",
+            "                Table \"public.t\"\n",
+            " Column |     Type     | Nullable |   Default   \n",
+            "--------+--------------+----------+-------------\n",
             " a      | integer      | not null | \n",
-            " b      | character(3) |          | 'x'\n",
+            " b      | character(3) |          | 'x'::bpchar\n",
             " C d    | numeric(5,1) | not null | \n",
             "Indexes:\n",
             "    \"t_pkey\" PRIMARY KEY, btree (a)\n",

@@ -362,7 +362,8 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a column that has no NULL one that may have, or the other way round: rows lie otherwise then.
+    /// Makes a column that has no NULL one that may have, or the other way round, and computes its values anew,
+    /// so that the rows are copied.
     fn copy(&mut self, table: u8) -> Outcome<bool> {
         self.effects.clear();
         let name = &crate::Name::from(&table_name(table));
@@ -372,7 +373,8 @@ impl Client {
             let Some(t) = catalog.table(name) else { return Ok(()) };
             let mut def = t.def.clone();
             def.columns[5].not_null = !def.columns[5].not_null;
-            let origins: Vec<_> = (0..def.columns.len()).map(crate::Origin::Column).collect();
+            let mut origins: Vec<_> = (0..def.columns.len()).map(crate::Origin::Column).collect();
+            origins[5] = crate::Origin::Converted(5, Arc::new(Ok));
             me.c.redefine_table(name, &def, &origins)?;
             let heaps = me.c.catalog().table(name).map_or(0, |t| t.heaps);
             me.effects.push(Effect::Copy { table, from: t.heaps, heaps });

@@ -107,7 +107,7 @@ impl Binder<'_> {
         let at = self.levels.len().checked_sub(1 + usize::from(depth));
         let Some(level) = at.and_then(|n| self.levels.get(n)) else { return false };
         let query = Query { rels: level.rels.clone(), written: level.written.clone(), ..Query::default() };
-        let reader = super::declared::Reader { catalog: self.catalog, notes: &notes, given: &[] };
+        let reader = super::declared::Declarations { catalog: self.catalog, notes: &notes, given: &[] };
         let of = Expr { kind: ExprKind::Column { depth: 0, rel, column }, ..e.clone() };
         reader.expr(&of, &[Some(&query)]).domain.is_some()
     }

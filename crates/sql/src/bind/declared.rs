@@ -18,13 +18,13 @@ pub struct Declared {
 
 /// What each column of the query is declared with.
 pub fn columns(catalog: &Catalog, of: &Verbatim) -> Vec<Declared> {
-    let reader = Reader { catalog, notes: &of.notes, given: &[] };
+    let reader = Declarations { catalog, notes: &of.notes, given: &[] };
     (0..of.query.columns().len()).map(|n| reader.target(&of.query, n, &[])).collect()
 }
 
 /// Looks at expressions that are bound as written. Scopes are the queries around one, innermost last; `None`:
 /// a level of its own around something else.
-pub struct Reader<'q> {
+pub struct Declarations<'q> {
     pub catalog: &'q Catalog,
     pub notes: &'q Notes,
     /// Of the columns of a relation of which nothing else is known.
@@ -50,7 +50,7 @@ fn of_type(ty: Type) -> Declared {
     Declared { domain: (ty.base() != ty).then_some(ty.id), collation: None }
 }
 
-impl<'q> Reader<'q> {
+impl<'q> Declarations<'q> {
     /// A column of what the query gives; `outer`: the queries around.
     pub fn target(&self, query: &'q Query, n: usize, outer: &[Option<&'q Query>]) -> Declared {
         let scopes: Vec<Option<&Query>> = outer.iter().copied().chain([Some(query)]).collect();

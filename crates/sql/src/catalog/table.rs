@@ -299,8 +299,8 @@ pub fn attributes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> Sql
     }
 }
 
-/// The columns that PostgreSQL gives each table beside its own: their names, types, lengths, whether values are
-/// passed as they are, and how they lie. Their numbers go down from -1.
+/// The columns that PostgreSQL gives each table beside its own: their names, types, lengths, whether values
+/// are passed as they are, and how they lie. Their numbers go down from -1.
 const SYSTEM_COLUMNS: [(&str, u32, i16, bool, u8); 6] = [
     ("ctid", 27, 6, false, b's'),
     ("xmin", 28, 4, true, b'i'),

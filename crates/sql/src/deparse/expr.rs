@@ -1,6 +1,6 @@
 //! Expressions: each with the parentheses that PostgreSQL gives it.
 use super::{ITEM, Scope, Scribe};
-use crate::bind::declared::Reader;
+use crate::bind::declared::Declarations;
 use crate::bind::written::Note;
 use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, walk_expr};
 use crate::catalog::Sight;
@@ -168,7 +168,7 @@ impl<'q> Scribe<'q> {
     /// The type that the domain of an expression is made of, if it is of one.
     fn below_domain(&self, e: &'q Expr) -> Option<Type> {
         let scopes: Vec<Option<&'q Query>> = self.scopes.iter().map(|s| s.query).collect();
-        let reader = Reader { catalog: self.catalog, notes: self.notes, given: &self.given };
+        let reader = Declarations { catalog: self.catalog, notes: self.notes, given: &self.given };
         let domain = reader.expr(e, &scopes).domain.filter(|d| !d.is_array())?;
         Some(Type::new(Type::new(domain).base().id))
     }
@@ -517,7 +517,7 @@ impl<'q> Scribe<'q> {
     /// What one of several values is chosen by: all of one domain, or none of any.
     fn chosen(&mut self, name: &str, list: &'q [Expr]) {
         let scopes: Vec<Option<&'q Query>> = self.scopes.iter().map(|s| s.query).collect();
-        let reader = Reader { catalog: self.catalog, notes: self.notes, given: &self.given };
+        let reader = Declarations { catalog: self.catalog, notes: self.notes, given: &self.given };
         let is_same =
             list.windows(2).all(|w| reader.expr(&w[0], &scopes).domain == reader.expr(&w[1], &scopes).domain);
         self.put(name);
