@@ -362,8 +362,8 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a column that has no NULL one that may have, or the other way round, and computes its values anew,
-    /// so that the rows are copied.
+    /// Makes a column that has no NULL one that may have, or the other way round, and computes its values
+    /// anew, so that the rows are copied.
     fn copy(&mut self, table: u8) -> Outcome<bool> {
         self.effects.clear();
         let name = &crate::Name::from(&table_name(table));
