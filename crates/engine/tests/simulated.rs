@@ -74,7 +74,7 @@ fn a_seed_is_one_history() {
 /// The first history that notices each wrong variant comes within so many seeds.
 #[test]
 fn every_mutation_is_noticed() {
-    let most = number("ONDOL_MUTATION_SEEDS", 3000);
+    let most = number("ONDOL_MUTATION_SEEDS", 12_000);
     let mut missed = vec![];
     let only = std::env::var("ONDOL_MUTATION").unwrap_or_default();
     for m in MUTATIONS.iter().filter(|m| m.name.contains(&only)) {
