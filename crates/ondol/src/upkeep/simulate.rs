@@ -107,7 +107,7 @@ fn mix(seed: u64, n: u64) -> u64 {
 }
 
 fn open(disk: Arc<dyn Storage>) -> SqlResult<Database> {
-    OpenOptions::new().memory_limit(96 << 20).checkpoint_log_bytes(64 << 10).small_log_files().open_on(disk)
+    OpenOptions::new().memory_limit(160 << 20).checkpoint_log_bytes(64 << 10).small_log_files().open_on(disk)
 }
 
 /// Runs a seed through its lives.
