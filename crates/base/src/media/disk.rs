@@ -153,8 +153,19 @@ impl Storage for Disk {
         sync_folder(&self.at(folder)?)
     }
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
+        /// Whoever has it may be about to let go: a process that ends, a thread with the last of a database
+        /// that was dropped.
+        const TRIES: usize = 50;
         let path = self.at(path)?;
-        DiskLock::take(&path).map(|l| Box::new(l) as Box<dyn Lock>).map_err(|e| failure("lock", &path, e))
+        let mut taken = DiskLock::take(&path);
+        for _ in 1..TRIES {
+            if !taken.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            taken = DiskLock::take(&path)
+        }
+        taken.map(|l| Box::new(l) as Box<dyn Lock>).map_err(|e| failure("lock", &path, e))
     }
     fn describe(&self) -> String {
         self.root.display().to_string()
