@@ -114,14 +114,12 @@ impl Connection {
     pub(crate) fn rebuild_beside(
         &mut self,
         old: &Arc<Table>,
-        mut def: TableDef,
+        def: TableDef,
         origins: &[Origin],
     ) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
-        def.lay_anew();
-        let heaps = db.next_heaps(&def)?;
-        self.made.push(heaps);
-        let copy = Table::new(&db.kernel, def.clone(), heaps, vec![], None);
+        let copy = self.empty_copy(def)?;
+        let (def, heaps) = (copy.def.clone(), copy.heaps);
         let was = old.clone();
         let mut copier = Copier::new(self, &was, &copy, origins);
         let mut at = self.copy_all(&mut copier)?;

@@ -67,20 +67,27 @@ impl Connection {
     pub(crate) fn rebuild(
         &mut self,
         old: &Arc<Table>,
-        mut def: TableDef,
+        def: TableDef,
         origins: &[Origin],
     ) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
-        def.lay_anew();
-        let heaps = db.next_heaps(&def)?;
-        self.made.push(heaps);
+        let copy = self.empty_copy(def)?;
+        let (def, heaps) = (&copy.def, copy.heaps);
         self.dropped.push(old.heaps);
         d::remove_table(&mut self.session, &db.dictionary, def.id)?;
-        d::add_table(&mut self.session, &db.dictionary, &def, heaps)?;
-        let copy = Table::new(&db.kernel, def, heaps, vec![], None);
+        d::add_table(&mut self.session, &db.dictionary, def, heaps)?;
         self.copy_rows(old, &copy, origins)?;
         let indexes = self.fill_copy(old, &copy)?;
         Ok(Table::new(&db.kernel, copy.def.clone(), heaps, indexes, Some(old)))
+    }
+
+    /// A table on heaps of its own, in which its rows are to be laid out anew; without indexes, and nobody
+    /// else's yet.
+    pub(crate) fn empty_copy(&mut self, mut def: TableDef) -> SqlResult<Arc<Table>> {
+        def.lay_anew();
+        let heaps = self.db.next_heaps(&def)?;
+        self.made.push(heaps);
+        Ok(Table::new(&self.db.kernel, def, heaps, vec![], None))
     }
 
     /// The indexes of a table's copy, which has none yet and is nobody else's.

@@ -213,6 +213,15 @@ struct Attribute<'a> {
     collation: Option<&'a str>,
 }
 
+impl<'a> Attribute<'a> {
+    /// Of a column at a place, from 0, of which nothing else is to be said.
+    fn new(relation: u32, place: usize, name: &'a str, ty: Type) -> Attribute<'a> {
+        let (not_null, has_default, identity, generated, collation) = (false, false, 0, 0, None);
+        let number = place + 1;
+        Attribute { relation, name, ty, number, not_null, has_default, identity, generated, collation }
+    }
+}
+
 fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
     attribute_missing(a, Value::Null, each)
 }
@@ -355,26 +364,19 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
     }
     match object {
         Object::Table(t) => (t.def.shown().iter().enumerate()).try_for_each(|(n, c)| {
-            let has_default = c.default.is_some() || c.computed().is_some();
-            let (ty, not_null) = (declared(c), c.not_null);
             let (identity, generated) = match &c.generated {
                 None => (0, 0),
                 Some(Generated::Identity { always: true, .. }) => (b'a', 0),
                 Some(Generated::Identity { always: false, .. }) => (b'd', 0),
                 Some(Generated::Stored(_)) => (0, b's'),
             };
-            let (name, number) = (&c.name, n + 1);
-            let collation = c.collation.as_deref();
             let a = Attribute {
-                relation,
-                name,
-                ty,
-                number,
-                not_null,
-                has_default,
+                not_null: c.not_null,
+                has_default: c.default.is_some() || c.computed().is_some(),
                 identity,
                 generated,
-                collation,
+                collation: c.collation.as_deref(),
+                ..Attribute::new(relation, n, &c.name, declared(c))
             };
             attribute_missing(&a, missing(c)?, each)
         }),
@@ -383,20 +385,9 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
             let all = index.keys().iter().map(|c| c.column).chain(index.options.include.iter().copied());
             let names = crate::bind::index::names(&t.def, index);
             all.zip(&names).enumerate().try_for_each(|(n, (column, name))| {
-                let (ty, number, not_null) = (declared(&t.def.columns[column]), n + 1, false);
-                let (has_default, identity, generated) = (false, 0, 0);
-                let collation = t.def.columns[column].collation.as_deref();
-                let a = Attribute {
-                    relation,
-                    name,
-                    ty,
-                    number,
-                    not_null,
-                    has_default,
-                    identity,
-                    generated,
-                    collation,
-                };
+                let c = &t.def.columns[column];
+                let collation = c.collation.as_deref();
+                let a = Attribute { collation, ..Attribute::new(relation, n, name, declared(c)) };
                 attribute(&a, each)
             })
         }
@@ -404,73 +395,24 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
             let columns =
                 [("last_value", TypeId::INT8), ("log_cnt", TypeId::INT8), ("is_called", TypeId::BOOL)];
             columns.iter().enumerate().try_for_each(|(n, (name, ty))| {
-                let (ty, number, has_default) = (Type::new(*ty), n + 1, false);
-                let (not_null, identity, generated) = (true, 0, 0);
-                let collation = None;
-                let a = Attribute {
-                    relation,
-                    name,
-                    ty,
-                    number,
-                    not_null,
-                    has_default,
-                    identity,
-                    generated,
-                    collation,
-                };
+                let a = Attribute { not_null: true, ..Attribute::new(relation, n, name, Type::new(*ty)) };
                 attribute(&a, each)
             })
         }
         Object::View(v) => v.columns.iter().enumerate().try_for_each(|(n, c)| {
-            let (name, ty, number, has_default) = (&c.name, declared(c), n + 1, c.default.is_some());
-            let (not_null, identity, generated) = (false, 0, 0);
-            let collation = c.collation.as_deref();
-            let a = Attribute {
-                relation,
-                name,
-                ty,
-                number,
-                not_null,
-                has_default,
-                identity,
-                generated,
-                collation,
-            };
+            let (has_default, collation) = (c.default.is_some(), c.collation.as_deref());
+            let a = Attribute { has_default, collation, ..Attribute::new(relation, n, &c.name, declared(c)) };
             attribute(&a, each)
         }),
-        Object::Composite(u) => u.parts.iter().enumerate().try_for_each(|(n, p)| {
-            let (name, ty, number) = (&p.name, p.of(), n + 1);
-            let (not_null, has_default, identity, generated) = (false, false, 0, 0);
-            let collation = None;
-            let a = Attribute {
-                relation,
-                name,
-                ty,
-                number,
-                not_null,
-                has_default,
-                identity,
-                generated,
-                collation,
-            };
-            attribute(&a, each)
-        }),
+        Object::Composite(u) => u
+            .parts
+            .iter()
+            .enumerate()
+            .try_for_each(|(n, p)| attribute(&Attribute::new(relation, n, &p.name, p.of()), each)),
         Object::System(r) => r.columns.iter().enumerate().try_for_each(|(n, c)| {
-            let (ty, not_null, has_default) = (Type::new(c.ty), c.not_null, false);
-            attribute(
-                &Attribute {
-                    relation,
-                    name: c.name,
-                    ty,
-                    number: n + 1,
-                    not_null,
-                    has_default,
-                    identity: 0,
-                    generated: 0,
-                    collation: None,
-                },
-                each,
-            )
+            let not_null = c.not_null;
+            let a = Attribute { not_null, ..Attribute::new(relation, n, c.name, Type::new(c.ty)) };
+            attribute(&a, each)
         }),
     }
 }

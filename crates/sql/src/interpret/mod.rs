@@ -53,10 +53,10 @@ use ondol_types::func::Context;
 use ondol_types::{SqlResult, ValueRef};
 use std::sync::Arc;
 
-/// What the session layer answers during execution.
 /// Columns with the programs that compute them, and the columns that each program takes.
 pub type RowPrograms = (Vec<(u16, Arc<Program>)>, Vec<u16>);
 
+/// What the session layer answers during execution.
 pub trait Host {
     /// Gives every row of a system view to `each`, or at least those in which the column has the value.
     fn system_rows(

@@ -214,21 +214,10 @@ impl<'a> Gen<'a> {
             }
             Access::Tid { tids: KeyValue::List(list), .. } => {
                 let cursor = self.cursor(table, None);
-                let hash = self.key_list(list, TypeId::TID)?;
-                self.op(Op::HashRewind { hash });
-                let (next, end) = (self.label(), self.label());
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::HashNext { hash, to: end });
-                let r = self.register();
-                self.op(Op::HashCol { dst: Out(r), hash, column: Col(0) });
-                self.op(Op::TidRow { cursor, a: Reg(r), to: next });
-                self.found(rel, cursor, recheck, next, node, consume)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                self.each_key(list, TypeId::TID, |g, r, next| {
+                    g.op(Op::TidRow { cursor, a: Reg(r), to: next });
+                    g.found(rel, cursor, recheck, next, node, consume)
+                })
             }
             Access::Lookup { index, keys, unique, member } => {
                 let cursor = self.cursor(table, Some(*index));
@@ -259,22 +248,10 @@ impl<'a> Gen<'a> {
                     let end = self.label();
                     return self.lookup(&lookup, None, end, consume);
                 };
-                // Each value of the list once, NULLs left out.
                 let KeyValue::List(values) = keys[at] else { return Err(internal("a list of keys")) };
-                let hash = self.key_list(values, lookup.key_type(at))?;
-                self.op(Op::HashRewind { hash });
-                let (next, end) = (self.label(), self.label());
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::HashNext { hash, to: end });
-                let r = self.register();
-                self.op(Op::HashCol { dst: Out(r), hash, column: Col(0) });
-                self.lookup(&lookup, Some((at, r)), next, consume)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                self.each_key(values, lookup.key_type(at), |g, r, next| {
+                    g.lookup(&lookup, Some((at, r)), next, consume)
+                })
             }
             Access::Range { index, prefix, low, high, backward } => {
                 let cursor = self.cursor(table, Some(*index));
@@ -325,6 +302,30 @@ impl<'a> Gen<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Each value of a list of keys once, as the column's type has it, in a register for `body`, which jumps
+    /// to the label for the next; NULLs are left out.
+    fn each_key(
+        &mut self,
+        list: &'a [Expr],
+        column: TypeId,
+        body: impl FnOnce(&mut Gen<'a>, u16, Label) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let hash = self.key_list(list, column)?;
+        self.op(Op::HashRewind { hash });
+        let (next, end) = (self.label(), self.label());
+        let mark = self.mark();
+        self.here(next);
+        let reset = self.reset(mark);
+        self.op(Op::HashNext { hash, to: end });
+        let key = self.register();
+        self.op(Op::HashCol { dst: Out(key), hash, column: Col(0) });
+        body(self, key, next)?;
+        self.jump(next);
+        self.here(end);
+        self.end_turns(mark, reset);
+        Ok(())
     }
 
     /// A row lies in the cursor: what it must fulfil, then the consumer.
