@@ -26,14 +26,15 @@
 //!   go, if it can itself: what is before it would be no edge (W6). They are told when the row is let go,
 //!   when one of its sharers has ceased to share it, when one of the queue has left it or waits anew. A dead
 //!   row is nobody's any more: all are told.
-//! - **W5** *No wake-up is lost.* Whoever is told runs, and ends that in one of four ways: it waits anew at a
-//!   row whose owner is in its way, and sees to it that the owner knows (W2), and tells others by W4; it
+//! - **W5** *No wake-up is lost.* Whoever is told runs, and ends that in one of four ways: it waits anew at
+//!   a row whose owner is in its way, and sees to it that the owner knows (W2), and tells others by W4; it
 //!   waits anew for another reason, and tells others by W4; it takes the row, and if others are left in the
 //!   queue sets its own `waited` and enters the row in `held`, or shares it, and looks at the queue when it
-//!   ceases to; or it leaves the queue, for whatever reason, and tells others by W4. Who has just come counts
-//!   as told. So in the way of each who stands in a queue and was not told is at all times (a) one before it
-//!   who was told and runs, or (b) the row's owner, who knows, or (c) a sharer. (b) and (c) end by W2 and W3
-//!   in telling by W4.
+//!   ceases to; or it leaves the queue, for whatever reason, and tells others by W4. Who has just come
+//!   counts as told. Who takes the row and steps back was in the way of those who were to be told meanwhile:
+//!   it lets go as any owner does, whether it queues afterwards or not. So in the way of each who stands in
+//!   a queue and was not told is at all times (a) one before it who was told and runs, or (b) the row's
+//!   owner, who knows, or (c) a sharer. (b) and (c) end by W2 and W3 in telling by W4.
 //! - **W6** *Deadlock.* Who waits has edges to the present owner of its row and to its sharers, as far as
 //!   they are in its way. They are read when they are followed, and who was told has none. An edge is made
 //!   only by one who begins to wait, or to one who runs (who took the row, or joined the sharers). So of each
@@ -335,6 +336,15 @@ impl WaitTable {
         told.into_iter().for_each(|s| self.tell(s))
     }
 
+    /// Of one who has taken a row and steps back: if somebody queues, letting go tells them (W5).
+    fn owe(&mut self, oid: Oid, state: &TxnState) {
+        let is_queued = self.queues.get(&oid.bits()).is_some_and(|queue| !queue.line.is_empty());
+        if is_queued && !mutated("stepped_back_silently") {
+            state.waited.store(true, Ordering::Relaxed);
+            self.held.entry(state.id).or_default().insert(oid.bits());
+        }
+    }
+
     /// Whether somebody whom `me` waits for waits, in the end, for `me` (W6).
     fn is_cycle(&self, space: &Space, sharers: &Sharers, me: SessionId) -> bool {
         let (mut todo, mut met) = (vec![me], Set::default());
@@ -454,6 +464,7 @@ impl Waits {
         let mut table = self.table();
         let holders = self.sharers.of(&self.space, oid);
         if holders.block(state.id, mode) {
+            table.owe(oid, state);
             return false;
         }
         if holders.is_empty() {
@@ -467,6 +478,7 @@ impl Waits {
             // W10
             let may = at.is_none() && queue.overtaken < OVERTAKINGS;
             if !may && !mutated("overtaken_without_end") {
+                table.owe(oid, state);
                 return false;
             }
             queue.overtaken += 1

@@ -177,6 +177,11 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("taker_unflagged", "who takes a row does not learn that others queue for it", Favour::Waits),
     engine!("turn_kept", "who gives up waiting when it was told keeps its turn", Favour::Waits),
     engine!(
+        "stepped_back_silently",
+        "who took a row and leaves it to others tells none of those who queue",
+        Favour::Waits
+    ),
+    engine!(
         "overtaken_without_end",
         "who comes to a free row takes it, however often its queue was overtaken",
         Favour::Waits

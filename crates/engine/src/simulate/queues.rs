@@ -101,6 +101,7 @@ impl Meeting {
             self.upgrades(workers, r).map_err(|e| format!("sharers that would own: {e}"))?;
             self.pairs(r).map_err(|e| format!("two locks: {e}"))?;
             self.stronger(workers, r).map_err(|e| format!("an owner that would have the keys: {e}"))?;
+            self.refused(workers, r).map_err(|e| format!("one that does not wait: {e}"))?;
         }
         if self.rows.len() >= 2 {
             self.cycle(workers, r).map_err(|e| format!("a cycle: {e}"))?;
@@ -362,6 +363,46 @@ impl Meeting {
         });
         let fibers: Vec<_> = fibers.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         join(fibers)?;
+        in_time(began)
+    }
+
+    /// One waits for a sharer who goes. Meanwhile another tries the row, which a second sharer keeps from it,
+    /// and does not wait (wait/W5).
+    fn refused(&self, workers: &Workers, r: &mut Random) -> Outcome {
+        let began = clock::now();
+        let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
+        let (mut stays, mut goes) = (self.locker(), self.locker());
+        stays.lock(oid, KEY_SHARE, Wait::Block).map_err(|e| e.to_string())?;
+        goes.lock(oid, SHARE, Wait::Block).map_err(|e| e.to_string())?;
+        let (mut l, mut tries) = (self.locker(), self.locker());
+        let (waiter, gone) = (l.c.waiter(), Arc::new(AtomicUsize::new(0)));
+        let theirs = gone.clone();
+        let (late, rest) = (Duration::from_micros(r.below(100)), Duration::from_micros(r.below(5)));
+        let waits = workers.spawn(0, "waiter", move || -> Outcome {
+            l.lock(oid, NO_KEY_UPDATE, Wait::Block).map(drop).map_err(|e| format!("{} {e}", e.sqlstate()))
+        });
+        let sharer = workers.spawn(1, "sharer", move || -> Outcome {
+            while !waiter.is_waiting() {
+                nap(Duration::from_micros(20))
+            }
+            nap(late);
+            goes.c.rollback();
+            gone.store(1, Ordering::SeqCst);
+            Ok(())
+        });
+        let tried = workers.spawn(2, "trier", move || -> Outcome {
+            while theirs.load(Ordering::SeqCst) == 0 {
+                match tries.lock(oid, UPDATE, Wait::SkipLocked) {
+                    Ok(Locked::Skipped) => {}
+                    Ok(other) => return Err(format!("{other:?} beside a sharer")),
+                    Err(e) => return Err(e.to_string()),
+                }
+                nap(rest)
+            }
+            Ok(())
+        });
+        let fibers: Result<Vec<_>, _> = [waits, sharer, tried].into_iter().collect();
+        join(fibers.map_err(|e| e.to_string())?)?;
         in_time(began)
     }
 
