@@ -122,16 +122,14 @@ pub(crate) fn set_value(
             row[at..at + n].fill(0)
         }
         (Storage::Bool, ValueRef::Bool(b)) => row[at] = *b as u8,
-        (Storage::Int2, ValueRef::Int2(x)) => row[at..at + 2].copy_from_slice(&x.to_le_bytes()),
+        (Storage::Int2, ValueRef::Int2(x)) => number(row, at, x.to_le_bytes()),
         (Storage::Int4, ValueRef::Int4(x)) | (Storage::Date, ValueRef::Date(x)) => {
-            row[at..at + 4].copy_from_slice(&x.to_le_bytes())
+            number(row, at, x.to_le_bytes())
         }
         (Storage::Int8, ValueRef::Int8(x))
         | (Storage::Timestamp, ValueRef::Timestamp(x))
-        | (Storage::Timestamptz, ValueRef::Timestamptz(x)) => {
-            row[at..at + 8].copy_from_slice(&x.to_le_bytes())
-        }
-        (Storage::Float8, ValueRef::Float8(x)) => row[at..at + 8].copy_from_slice(&x.to_le_bytes()),
+        | (Storage::Timestamptz, ValueRef::Timestamptz(x)) => number(row, at, x.to_le_bytes()),
+        (Storage::Float8, ValueRef::Float8(x)) => number(row, at, x.to_le_bytes()),
         (Storage::Char { width }, ValueRef::Text(s)) => {
             let s = s.trim_end_matches(' ').as_bytes();
             let (n, width) = (s.len().min(width as usize), width as usize);
@@ -144,7 +142,7 @@ pub(crate) fn set_value(
         }
         (Storage::Numeric, ValueRef::Packed(p)) => set_string(row, at, p.encoded(&mut [0; _]), put)?,
         (Storage::Packed { scale }, ValueRef::Packed(_) | ValueRef::Numeric(_)) => match packed(v, scale) {
-            Some(p) => row[at..at + 8].copy_from_slice(&p.word().to_le_bytes()),
+            Some(p) => number(row, at, p.word().to_le_bytes()),
             None => return Err(ondol_kernel::Error::Unfit),
         },
         (Storage::Fixed { width, .. }, ValueRef::Opaque(_, b)) if b.len() == usize::from(width) => {
@@ -159,6 +157,12 @@ pub(crate) fn set_value(
         (storage, v) => unreachable!("a {v:?} for a column stored as {storage:?}"),
     }
     Ok(())
+}
+
+/// Puts a number to its place: as an array, since slices of several lengths become one call of a copy.
+#[inline(always)]
+fn number<const N: usize>(row: &mut [u8], at: usize, bytes: [u8; N]) {
+    *row[at..].first_chunk_mut().expect("columns lie in the row") = bytes
 }
 
 /// The word of a numeric in a column of that scale; `None` where it was not brought to the column's type.
