@@ -28,25 +28,42 @@ use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 
 /// A running statement's view, to be handed to other threads. It is given back when it is dropped.
-pub struct Loan(Arc<Lent>);
+#[derive(Clone)]
+pub struct Loan {
+    // Gone before the loan is given back: whoever goes on then may be the last that has the database, and its
+    // folder is to be free when that is dropped.
+    lent: Arc<Lent>,
+    out: Out,
+}
 
 struct Lent {
     db: Arc<Database>,
     view: View,
     /// The lender's transaction, if it is lent too.
     shared: Option<Arc<Shared>>,
-    /// Loans that are out.
+}
+
+/// Loans that are out.
+#[derive(Default)]
+struct Count {
     out: Mutex<usize>,
     back: Condvar,
 }
+/// One of them.
+struct Out(Arc<Count>);
 
-impl Clone for Loan {
-    fn clone(&self) -> Loan {
-        *self.0.out.lock() += 1;
-        Loan(self.0.clone())
+impl Out {
+    fn of(count: &Arc<Count>) -> Out {
+        *count.out.lock() += 1;
+        Out(count.clone())
     }
 }
-impl Drop for Loan {
+impl Clone for Out {
+    fn clone(&self) -> Out {
+        Out::of(&self.0)
+    }
+}
+impl Drop for Out {
     fn drop(&mut self) {
         *self.0.out.lock() -= 1;
         self.0.back.notify_all()
@@ -72,13 +89,13 @@ pub struct Inserter {
 impl Loan {
     /// `None`: only what is seen was lent.
     pub fn inserter(&self) -> Option<Inserter> {
-        let lent = &self.0;
+        let lent = &self.lent;
         let connection = Connection::over(lent.db.clone(), lent.shared.as_ref()?.helper());
         let charge = connection.charge();
         Some(Inserter { connection, charge, _loan: self.clone() })
     }
     pub fn reader(&self) -> Reader {
-        let lent = &self.0;
+        let lent = &self.lent;
         let session = Session::reader(lent.db.kernel.clone(), lent.view);
         Reader { connection: Connection::over(lent.db.clone(), session), _loan: self.clone() }
     }
@@ -132,7 +149,7 @@ pub(crate) fn lend_writing<R>(
 }
 
 /// O1: waits for every loan to be given back.
-struct Lender(Arc<Lent>);
+struct Lender(Arc<Count>);
 impl Drop for Lender {
     fn drop(&mut self) {
         let mut out = self.0.out.lock();
@@ -148,8 +165,7 @@ pub(crate) fn lend<R>(
     shared: Option<Arc<Shared>>,
     f: impl FnOnce(&Loan) -> R,
 ) -> R {
-    let lent = Lent { db: db.clone(), view, shared, out: Mutex::new(1), back: Condvar::new() };
-    let lender = Lender(Arc::new(lent));
-    let loan = Loan(lender.0.clone());
+    let lender = Lender(Arc::default());
+    let loan = Loan { lent: Arc::new(Lent { db: db.clone(), view, shared }), out: Out::of(&lender.0) };
     f(&loan)
 }

@@ -153,8 +153,8 @@ impl Storage for Disk {
         sync_folder(&self.at(folder)?)
     }
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
-        /// Whoever has it may be about to let go: a process that ends, a thread with the last of a database
-        /// that was dropped.
+        /// Whoever has it may be about to let go: of a process that was killed, the memory goes before the
+        /// files.
         const TRIES: usize = 50;
         let path = self.at(path)?;
         let mut taken = DiskLock::take(&path);
