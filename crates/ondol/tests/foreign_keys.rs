@@ -298,3 +298,43 @@ fn statements_commit_while_a_foreign_key_is_looked_at() {
     assert_eq!(count(&mut s, ORPHANS), 0);
     assert_eq!(count(&mut s, "select count(*) from pg_constraint where not convalidated"), 0);
 }
+
+/// A transaction that has changed rows of a table adds a foreign key to it, or validates one: nobody takes
+/// away what these rows name, of which nobody else knows before it commits.
+#[test]
+fn rows_of_the_definers_own_keep_what_they_name() {
+    let folder = TempFolder::new().expect("a folder");
+    let db = Database::open(folder.path()).expect("a database in it");
+    let (mut s, mut other) = (db.session(), db.session());
+    other.execute("set lock_timeout = '200ms'").unwrap();
+    for (n, (change, add)) in [
+        ("insert into c values (1, 1)", "alter table c add foreign key (p) references p"),
+        ("update c set p = 1 where id = 2", "alter table c add foreign key (p) references p on delete cascade"),
+        (
+            "insert into c values (3, 1)",
+            "alter table c add constraint f foreign key (p) references p not valid; alter table c validate constraint f",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        s.execute(
+            "create table p (id int primary key); create table c (id int primary key, p int);
+             insert into p values (1), (2); insert into c values (2, 2)",
+        )
+        .unwrap();
+        let begun = s.execute(&format!("begin; savepoint a; {change}; {add}"));
+        begun.unwrap_or_else(|e| panic!("{add}: {e}"));
+        let e = other.execute("delete from p where id = 1").unwrap_err();
+        assert_eq!(e.sqlstate(), "55P03", "{add}: {e}");
+        match n {
+            0 => s.execute("rollback to a; commit").map(drop).unwrap(),
+            _ => s.execute("commit").map(drop).unwrap(),
+        }
+        let gone = other.execute("delete from p where id = 1").map(drop);
+        assert_eq!(gone.map_err(|e| e.sqlstate().to_string()).err().as_deref(), [None, None, Some("23503")][n]);
+        let dangling = "select count(*) from c where not exists (select from p where p.id = c.p)";
+        assert_eq!(count(&mut s, dangling), 0, "{add}");
+        s.execute("drop table c, p").unwrap();
+    }
+}

@@ -37,8 +37,9 @@
 //! - **R7** The only durable trace is the dictionary's record. A failure before, or going back to a
 //!   savepoint, puts the tables that were announced back as they were, under names that are later still.
 //!
-//! Above READ COMMITTED, and where the transaction has changed one of the tables itself, they are guarded
-//! (table_lock/L2), and looked at while nobody else changes rows.
+//! Above READ COMMITTED, and where the transaction has changed one of the tables itself, or rows of one, they
+//! are guarded (table_lock/L2), and looked at while nobody else changes rows: who takes away what a row names
+//! finds only rows that others have committed, or such as keep what they name.
 use super::{Connection, claims, find};
 use crate::catalog::{ForeignDef, Reference, Relation, TableDef};
 use crate::connection::{Isolation, Look, can_name};
@@ -142,9 +143,13 @@ impl Connection {
     // ---- beside writers
 
     /// Whether rows of the table can be looked at beside those who change them: the transaction's statements
-    /// have snapshots of their own, and what it has changed of the table, if anything, was changed beside
-    /// them.
+    /// have snapshots of their own, it has changed no rows of the table itself, and what it has changed of
+    /// its definition, if anything, was changed beside them.
     fn may_look_beside(&self, table: &Arc<Table>) -> bool {
+        let (line, id) = (self.session.participant().line(), table.def.id);
+        if registry::changes(line, false, |name| registry::same_table(name, id.into())) {
+            return false;
+        }
         let settled = matches!(self.transaction_isolation(), None | Some(Isolation::ReadCommitted));
         let everyone = self.db.catalog();
         let there = everyone.table_by_id(table.def.id).is_some_and(|t| t.heaps == table.heaps);
