@@ -49,6 +49,9 @@
 //! - **B8** *Only alone.* A table that the transaction has changed, or marked, before, has rows that no
 //!   snapshot sees; a transaction block would keep others waiting until its end; a temporary table has no
 //!   users. There the rows are copied under the mark ([`crate::rebuild`]).
+//! - **B9** *Keeping up.* Others may change rows faster than one thread follows. Where a pass is not much
+//!   shorter than the one before, their statements are slowed down (table_lock/L6), more each time. So the
+//!   passes get short, and what is left for the end is little.
 //!
 //! What it costs: the memory of both copies, and of the map, eight bytes a slot and some 40 a page. It is
 //! charged, and where the limit is reached the statement fails. Old versions stay for as long as the longest
@@ -57,6 +60,7 @@
 use crate::catalog::TableDef;
 use crate::charge::Charge;
 use crate::connection::Connection;
+use crate::database::Database;
 use crate::dictionary as d;
 use crate::error;
 use crate::fill::duplicate;
@@ -65,7 +69,7 @@ use crate::rebuild::{Conversion, Origin};
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
-use ondol_base::sim::mutated;
+use ondol_base::sim::{self, mutated};
 use ondol_durability::page::PageId;
 use ondol_kernel::heap::{PIECE, Slots};
 use ondol_kernel::transaction::Newest;
@@ -76,16 +80,45 @@ use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Rows of one of the copying transactions (B3), and bytes.
 const ROWS: usize = 512;
 const BYTES: usize = 96 << 10;
 /// So many transactions may be on their way to the log's medium, so that a round stays short.
-const ON_THE_WAY: usize = 8;
+const ON_THE_WAY: usize = 32;
 /// A pass that changed no more rows was short.
-const FEW: usize = 2000;
+const FEW: usize = 500;
+/// How long others wait where a pass is not shorter (B9), and so many times as long where the next is not,
+/// up to the last.
+const BRAKE: Duration = Duration::from_micros(500);
+const HARDER: u32 = 4;
+const HARDEST: Duration = Duration::from_millis(8);
 /// Bytes of the map that are charged at once.
 const STEP: usize = 256 << 10;
+
+/// Slows down whoever changes rows of the table (B9), until it is dropped.
+struct Brake<'a> {
+    db: &'a Database,
+    table: &'a Table,
+    each: Duration,
+}
+impl Brake<'_> {
+    /// False where it is as hard as can be.
+    fn tighten(&mut self) -> bool {
+        if self.each >= HARDEST {
+            return false;
+        }
+        self.each = (self.each * HARDER).clamp(BRAKE, HARDEST);
+        self.db.guards.set_brake(self.table, self.each);
+        true
+    }
+}
+impl Drop for Brake<'_> {
+    fn drop(&mut self) {
+        self.db.guards.set_brake(self.table, Duration::ZERO)
+    }
+}
 
 /// What a slot holds at the pass's snapshot (B2).
 #[derive(PartialEq)]
@@ -125,14 +158,16 @@ impl Connection {
         let mut at = self.copy_all(&mut copier)?;
         let indexes = self.fill_copy(old, &copy)?;
         copier.keep_up(&indexes);
-        at = self.follow_up(&mut copier, at)?;
+        let mut brake = Brake { db: &db, table: &was, each: Duration::ZERO };
+        at = self.follow_up(&mut copier, &mut brake, at)?;
         let old = &self.wait_for_early_users(old)?;
-        at = self.follow_up(&mut copier, at)?;
+        at = self.follow_up(&mut copier, &mut brake, at)?;
         let early = mutated("beside_marked_late");
         if early {
             self.follow(&mut copier, at)?;
         }
         self.mark_table(old, "ALTER TABLE")?;
+        drop(brake);
         if !early && !mutated("beside_last_pass_left_out") {
             self.follow(&mut copier, at)?;
         }
@@ -199,13 +234,21 @@ impl Connection {
         Ok(at)
     }
 
-    /// Later passes, until one is short, or no shorter than the one before. Gives the last one's snapshot.
-    fn follow_up(&mut self, copier: &mut Copier<'_>, mut at: CommitTs) -> SqlResult<CommitTs> {
+    /// Later passes, until one is short, or no shorter than the one before though others are slowed down.
+    /// Gives the last one's snapshot.
+    fn follow_up(
+        &mut self,
+        copier: &mut Copier<'_>,
+        brake: &mut Brake<'_>,
+        mut at: CommitTs,
+    ) -> SqlResult<CommitTs> {
+        // Simulated tables are small.
+        let few = if sim::current().is_some() { 2 } else { FEW };
         let mut before = usize::MAX;
         loop {
             let (next, changed) = self.follow(copier, at)?;
             at = next;
-            if changed <= FEW || changed >= before / 4 * 3 {
+            if changed <= few || changed >= before / 4 * 3 && !brake.tighten() {
                 return Ok(at);
             }
             before = changed

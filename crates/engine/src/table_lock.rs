@@ -24,6 +24,9 @@
 //!   has marked it are there again when the mark goes.
 //! - **L5** Guards go with the claims: at the transaction's end, and when a savepoint from before them is
 //!   gone back to. What lines say stays until the end.
+//! - **L6** *Brakes.* The same word and list slow down those who change rows of a table that is copied
+//!   (beside/B9): each of their statements waits for a moment, with nothing held but what its transaction
+//!   has, and goes on.
 use crate::connection::{Connection, Uses};
 use crate::database::find;
 use crate::definers::claims;
@@ -57,33 +60,55 @@ pub enum TableLock {
 /// What stands in the word of a mark where there are guards (L2); no session has that number.
 pub(crate) const GUARDED: u64 = 1 << 63;
 
-/// Tables that are guarded: by whom, and whether from those who lock rows, too.
+/// What is asked of those who come to a table.
+#[derive(Default)]
+struct Kept {
+    /// Who guards it, and whether from those who lock rows, too.
+    guards: Vec<(SessionId, bool)>,
+    /// How long each statement that changes rows waits (L6).
+    brake: Duration,
+}
+
+/// Tables that are guarded, or have a brake.
 #[derive(Default)]
 pub(crate) struct Guards {
-    tables: Mutex<BTreeMap<u32, Vec<(SessionId, bool)>>>,
+    tables: Mutex<BTreeMap<u32, Kept>>,
 }
 
 impl Guards {
-    fn add(&self, table: &Table, me: SessionId, strict: bool) {
+    fn change(&self, table: &Table, f: impl FnOnce(&mut Kept)) {
         let mut tables = self.tables.lock();
-        tables.entry(table.def.id).or_default().push((me, strict));
+        let kept = tables.entry(table.def.id).or_default();
+        f(kept);
+        let (from, to) = match kept.guards.is_empty() && kept.brake.is_zero() {
+            true => (GUARDED, 0),
+            false => (0, GUARDED),
+        };
+        if to == 0 {
+            tables.remove(&table.def.id);
+        }
         // A mark is ours (L4).
-        if table.locked.load(Ordering::SeqCst) == 0 {
-            table.locked.store(GUARDED, Ordering::SeqCst)
+        if table.locked.load(Ordering::SeqCst) == from {
+            table.locked.store(to, Ordering::SeqCst)
         }
     }
+    fn add(&self, table: &Table, me: SessionId, strict: bool) {
+        self.change(table, |kept| kept.guards.push((me, strict)))
+    }
     fn remove(&self, table: &Table, me: SessionId, strict: bool) {
-        let mut tables = self.tables.lock();
-        let Some(guards) = tables.get_mut(&table.def.id) else { return };
-        if let Some(n) = guards.iter().rposition(|g| *g == (me, strict)) {
-            guards.remove(n);
-        }
-        if guards.is_empty() {
-            tables.remove(&table.def.id);
-            if table.locked.load(Ordering::SeqCst) == GUARDED {
-                table.locked.store(0, Ordering::SeqCst)
+        self.change(table, |kept| {
+            if let Some(n) = kept.guards.iter().rposition(|g| *g == (me, strict)) {
+                kept.guards.remove(n);
             }
-        }
+        })
+    }
+    /// Slows down whoever changes rows of the table; zero: no more (L6).
+    pub fn set_brake(&self, table: &Table, each: Duration) {
+        self.change(table, |kept| kept.brake = each)
+    }
+    /// How long one who changes rows of the table is to wait.
+    pub fn brake(&self, table: u32) -> Duration {
+        self.tables.lock().get(&table).map_or(Duration::ZERO, |kept| kept.brake)
     }
     /// Takes a mark away (L4).
     pub fn unmark(&self, table: &Table) {
@@ -98,7 +123,8 @@ impl Guards {
             return;
         }
         let barring: Vec<SessionId> = match self.tables.lock().get(&table) {
-            Some(guards) => guards
+            Some(kept) => kept
+                .guards
                 .iter()
                 .filter(|(session, strict)| *session != me && (*strict || does >> CHANGES & 1 != 0))
                 .map(|(session, _)| *session)

@@ -14,6 +14,7 @@ use crate::point::{Numbers, PointIndex};
 use crate::table::Table;
 use crate::table_lock::GUARDED;
 use ondol_base::barrier;
+use ondol_base::clock;
 use ondol_base::epoch::Guard;
 use ondol_base::sim::mutated;
 use ondol_kernel::registry::{self, CHANGES, FIRST_TABLE, IDLE, LOCKS, TABLE_COUNT, TABLES};
@@ -381,7 +382,20 @@ impl Connection {
         let changes = 1 << CHANGES;
         let enough = if does & changes != 0 { changes } else { changes | 1 << LOCKS };
         let is_at_it = before.any(|(i, _)| announced >> i & enough != 0);
+        if does & changes != 0 {
+            self.brake(table.def.id)
+        }
         !is_at_it && self.db.guards.bar(table.def.id, self.session.id(), does)
+    }
+    /// table_lock/L6
+    fn brake(&self, table: u32) {
+        let each = self.db.guards.brake(table);
+        if !each.is_zero() {
+            let until = clock::now() + each;
+            registry::assert_parkable(self.session.participant());
+            // Whoever tells it something else is heard when it looks.
+            while self.session.waiter().parker.park(Some(until)) && clock::now() < until {}
+        }
     }
     #[inline]
     pub(crate) fn withdraw_tables(&self, to: u64) {
