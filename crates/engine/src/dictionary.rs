@@ -52,8 +52,8 @@
 //! - **D19** The first column of regclass or its like writes format 15 as well: who does not know them would
 //!   look for strings in the place of numbers (engine/layout/L9). A folder written before has none.
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, IndexColumn, IndexDef, IndexKind,
-    IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
+    IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
@@ -72,7 +72,6 @@ use ondol_types::catalog::registered;
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, composite, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -502,7 +501,7 @@ pub fn load(
     }
     let places = load_places(session, dictionary);
     let schema_of = |id: i32| places.get(&id).map_or(PUBLIC, |p| p.0);
-    let types = load_types(session, dictionary, &places)?;
+    let mut types = load_types(session, dictionary, &places)?;
     catalog.types = (types.iter().filter(|t| !t.1.is_array()))
         .filter_map(|t| t.1.user().map(|u| (Name::new(u.schema, &*u.name), *t.1)))
         .collect();
@@ -557,8 +556,10 @@ pub fn load(
             other => return Err(damaged(&format!("a column that is stored as {other:?}"))),
         }
     }
+    let stored = rows(session, &dictionary.columns);
+    add_row_types(session, dictionary, &stored, &schema_of, &mut types);
     let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
-    for (_, r) in rows(session, &dictionary.columns) {
+    for (_, r) in stored {
         let id = type_of(&types, int(&r[3])).ok_or_else(|| damaged("a column of an unknown type"))?;
         let declared = Type::with(id, int(&r[4]));
         let (generated, mut owns) = owned.remove(&(int(&r[0]), int(&r[1]))).unwrap_or_default();
@@ -773,12 +774,10 @@ pub fn load(
             schema: place.map_or(PUBLIC, |p| p.0),
             name: string(&r[1]),
             path: place.and_then(|p| p.1.clone()).unwrap_or_else(|| USUAL_PATH.into()),
-            args: parse_args(types_in(&types, &string(&r[2]), &catalog).as_ref(), &string(&r[2]))
-                .ok_or_else(|| damaged("a function's arguments"))?,
+            args: parse_args(&types, &string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
             defaults: defaults.remove(&int(&r[0])).map_or(vec![], |d| d.into_values().collect()),
             variadic: variadic.contains(&int(&r[0])),
-            returns: parse_returns(types_in(&types, &string(&r[3]), &catalog).as_ref(), &string(&r[3]))
-                .ok_or_else(|| damaged("a function's result"))?,
+            returns: parse_returns(&types, &string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
             body: string(&r[4]),
             code: match &r[5] {
                 Value::Bytea(b) => b.clone(),
@@ -807,19 +806,59 @@ fn type_of(types: &Types, number: i32) -> Option<TypeId> {
     }
 }
 
-/// The types that a text may name: those of tables' rows are made of the tables (D14).
-fn types_in<'a>(types: &'a Types, text: &str, catalog: &Catalog) -> Cow<'a, Types> {
-    let mut all = Cow::Borrowed(types);
-    for word in text.split([' ', '\n', '\t']) {
-        let number = word.strip_prefix('-').and_then(|w| w.parse::<u32>().ok());
-        let Some((table, _)) = number.and_then(composite::table_of) else { continue };
-        let row = catalog.table_by_id(table).and_then(|t| catalog.row_type(&t.def).ok());
-        let row = row.or_else(|| catalog.view_by_id(table).and_then(|v| catalog.view_type(v).ok()));
-        for ty in row.into_iter().chain(row.and_then(TypeId::array)) {
-            all.to_mut().insert(-type_number(ty), ty);
+/// Adds the types of the rows of those tables and views that columns of views, and functions, name (D14):
+/// they are made of the columns, some of which may have such types themselves.
+fn add_row_types(
+    session: &Session,
+    d: &Dictionary,
+    columns: &[(Oid, Vec<Value>)],
+    schema_of: &dyn Fn(i32) -> u32,
+    types: &mut Types,
+) {
+    let of_rows = |number: i32| u32::try_from(number.checked_neg()?).ok().and_then(composite::table_of);
+    let mut wanted: BTreeSet<u32> =
+        columns.iter().filter_map(|(_, r)| of_rows(int(&r[3]))).map(|t| t.0).collect();
+    for (_, r) in rows(session, &d.functions) {
+        let texts = [string(&r[2]), string(&r[3])];
+        // Behind a type's number its modifier follows ([`write_type`]).
+        let words = texts.iter().flat_map(|t| t.split([' ', '\n', ':'])).filter_map(|w| w.parse().ok());
+        wanted.extend(words.filter_map(of_rows).map(|t| t.0))
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let named = rows(session, &d.tables).into_iter().chain(rows(session, &d.views));
+    let names: BTreeMap<u32, String> = named.map(|(_, r)| (int(&r[0]) as u32, string(&r[1]))).collect();
+    let mut shown: BTreeMap<u32, BTreeMap<i32, (String, i32, i32)>> = BTreeMap::new();
+    for (_, r) in columns.iter().filter(|(_, r)| wanted.contains(&(int(&r[0]) as u32))) {
+        let of = shown.entry(int(&r[0]) as u32).or_default();
+        of.insert(int(&r[1]), (string(&r[2]), int(&r[3]), int(&r[4])));
+    }
+    loop {
+        let before = wanted.len();
+        wanted.retain(|relation| {
+            let none = BTreeMap::new();
+            let columns = shown.get(relation).unwrap_or(&none).values();
+            let columns = columns.take_while(|(name, ..)| !name.starts_with(HIDDEN));
+            let all: Option<Vec<(String, Type)>> = columns
+                .map(|(name, ty, typmod)| {
+                    let declared = Type::with(type_of(types, *ty)?, *typmod);
+                    let is_domain = declared.base() != declared;
+                    Some((name.clone(), if is_domain { Type::new(declared.id) } else { declared }))
+                })
+                .collect();
+            let (Some(all), Some(name)) = (all, names.get(relation)) else { return true };
+            let def = composite::of_table(*relation, schema_of(*relation as i32), name, all.into_iter());
+            let row = def.type_id().ok();
+            for ty in row.into_iter().chain(row.and_then(TypeId::array)) {
+                types.insert(-type_number(ty), ty);
+            }
+            false
+        });
+        if wanted.len() == before {
+            return;
         }
     }
-    all
 }
 
 /// The number that a type is stored by (D3).
