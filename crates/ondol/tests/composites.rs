@@ -166,3 +166,40 @@ fn rows_are_kept_where_plans_are_kept_and_parameters_are_rows() {
     s.execute("ALTER TYPE p ADD ATTRIBUTE z int").unwrap();
     assert_eq!(one(&mut s, value), ["2"]);
 }
+
+/// Views with columns that are rows of tables and of other views, and functions that take and give such rows:
+/// they are there after a restart, and a dump makes each behind what it needs.
+#[test]
+fn rows_as_values_outlive_restart_and_dump() {
+    let (folder, db) = open();
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE z (a int, b text, c int DEFAULT 3); INSERT INTO z VALUES (1, 'x'), (2, 'y');
+         CREATE VIEW inner_one AS SELECT z AS whole, a FROM z;
+         CREATE FUNCTION b_of(z) RETURNS text LANGUAGE sql AS 'SELECT ($1).b';
+         CREATE FUNCTION first_of(z[]) RETURNS int LANGUAGE sql AS 'SELECT ($1[1]).a';
+         CREATE FUNCTION a_of(inner_one) RETURNS int LANGUAGE sql AS 'SELECT (($1).whole).a';
+         CREATE FUNCTION pairs() RETURNS TABLE (r z, n int) LANGUAGE sql AS 'SELECT z, a FROM z';
+         CREATE VIEW a_view AS SELECT whole, a_of(inner_one) AS n, b_of(whole) AS b FROM inner_one",
+    )
+    .unwrap();
+    let is_whole = |s: &mut Session| {
+        assert_eq!(rows(s, "SELECT n, b, (whole).a FROM a_view ORDER BY n"), ["1|x|1", "2|y|2"]);
+        assert_eq!(rows(s, "SELECT first_of(array_agg(z ORDER BY a)), max(b_of(z)) FROM z"), ["1|y"]);
+        assert_eq!(rows(s, "SELECT n, (r).c FROM pairs() ORDER BY n"), ["1|3", "2|3"]);
+        assert_eq!(s.execute("DROP VIEW inner_one").unwrap_err().sqlstate(), "2BP01");
+    };
+    is_whole(&mut s);
+    let dump = dumped(&mut s);
+    drop(s);
+    db.close().unwrap();
+    let db = session::open_in(&folder);
+    is_whole(&mut db.session());
+    assert_eq!(dumped(&mut db.session()), dump);
+    #[cfg(feature = "command")]
+    {
+        let (_other, copy) = session::restored(&dump);
+        is_whole(&mut copy.session());
+        assert_eq!(dumped(&mut copy.session()), dump);
+    }
+}

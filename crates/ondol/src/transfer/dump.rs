@@ -11,6 +11,8 @@
 //! CREATE INDEX ...; ALTER TABLE ... ADD ...;   then indexes and constraints, so that they are built at once
 //! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
 //! CREATE FUNCTION ...;
+//! CREATE TABLE ...; ...                   with all of the above, tables with columns that are computed by such
+//! CREATE FUNCTION ...;                    those that take or give rows of these, or of views, behind them
 //! ALTER DOMAIN ... ADD, SET DEFAULT; ALTER TABLE ... SET DEFAULT ...;   what calls them
 //! CREATE VIEW ...;                        each behind those that it is over
 //! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   then the checks of tables, which may call them, too
@@ -34,14 +36,15 @@ use ondol_engine::temporary::is_temporary;
 use ondol_engine::view::{Slot, slots};
 use ondol_engine::{
     Catalog, CheckDef, ColumnDef, CommentKind, Commented, ForeignDef, FunctionDef, Generated, IndexDef,
-    Isolation, KeyAction, Name, Path, Sequence, SequenceOptions, Table, TableDef, ViewCheck, ViewDef,
-    schema_id,
+    Isolation, KeyAction, Name, Path, Returns, Sequence, SequenceOptions, Table, TableDef, ViewCheck,
+    ViewDef, schema_id,
 };
 use ondol_sql::deparse;
 use ondol_types::catalog::registered;
 pub use ondol_types::name::quote;
-use ondol_types::user::{Part, UserDef, domain, in_order};
+use ondol_types::user::{Part, UserDef, composite, domain, in_order};
 use ondol_types::{SqlError, SqlResult, Type};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -270,6 +273,23 @@ pub fn create_function(catalog: &Catalog, f: &FunctionDef) -> String {
         system::arguments(catalog, &path, f),
         system::returns(catalog, &path, &f.returns),
     )
+}
+
+/// The tables and views whose rows a function takes or gives as values.
+fn rows_named(catalog: &Catalog, f: &FunctionDef) -> BTreeSet<u32> {
+    let mut types: Vec<Type> = f.args.iter().map(|a| a.1).collect();
+    let mut named = BTreeSet::new();
+    match &f.returns {
+        Returns::Rows { of: Some(of), .. } => {
+            named.extend(catalog.table(of).map(|t| t.def.id).or_else(|| catalog.view(of).map(|v| v.id)))
+        }
+        Returns::Rows { columns, .. } => types.extend(columns.iter().map(|c| c.1)),
+        Returns::Scalar { ty, .. } => types.push(*ty),
+        Returns::Void => {}
+    }
+    let of_rows = |ty: Type| Some(composite::table_of(ty.id.user()?.number)?.0);
+    named.extend(types.into_iter().filter_map(of_rows));
+    named
 }
 
 /// Whether rows of a table name objects, which must be there when they are read.
@@ -514,40 +534,58 @@ impl Session {
             write!(out, "\n{}", create_sequence(&catalog, sequence)).map_err(failed)?;
         }
         let is_own = |t: &&Arc<Table>| t.def.schema != TEMPORARY && !t.def.is_material();
-        for table in catalog.tables().filter(is_own) {
-            write!(out, "\n{}", create_table_but(&catalog, &table.def, &later)).map_err(failed)?;
-            for c in table.def.shown() {
-                if let Some(default) = c.default.as_deref().filter(|d| later(d)) {
-                    let (table, column) = (in_dump(&catalog, &table.def.full_name()), quote(&c.name));
-                    altered += &format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default};\n");
+        // What a column is computed by is called while its table's rows are read.
+        let computes = |t: &&Arc<Table>| t.def.shown().iter().filter_map(|c| c.computed()).any(later);
+        let (late, early): (Vec<_>, Vec<_>) = catalog.tables().filter(is_own).partition(computes);
+        let is_late = |s: &Sequence| {
+            let owner = catalog.owner_of(s.def.id);
+            owner.is_some_and(|(t, _)| late.iter().any(|l| l.def.id == t.def.id))
+        };
+        // A function comes behind what it takes or gives rows of.
+        let (mut there, mut functions) = (BTreeSet::new(), catalog.functions.values().collect::<Vec<_>>());
+        let mut made = |relations: &[u32]| -> Vec<&Arc<FunctionDef>> {
+            there.extend(relations.iter().copied());
+            let (made, left) = functions.iter().partition(|f| rows_named(&catalog, f).is_subset(&there));
+            functions = left;
+            made
+        };
+        for (n, tables) in [early, late.clone()].into_iter().enumerate() {
+            let is_last = n == 1;
+            go_by(out, &base)?;
+            for table in &tables {
+                write!(out, "\n{}", create_table_but(&catalog, &table.def, &later)).map_err(failed)?;
+                for c in table.def.shown() {
+                    if let Some(default) = c.default.as_deref().filter(|d| later(d)) {
+                        let (table, column) = (in_dump(&catalog, &table.def.full_name()), quote(&c.name));
+                        altered +=
+                            &format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default};\n");
+                    }
+                }
+                if !names_objects(&table.def) {
+                    self.dump_rows(&catalog, &table.def, out, progress)?;
+                }
+                for index in &table.def.indexes {
+                    let made = create_index(&catalog, &table.def, index);
+                    // Functions come behind tables.
+                    let calls = index.columns.iter().map(|c| &table.def.columns[c.column]);
+                    if calls.filter(|c| c.is_hidden()).any(|c| later(c.label())) {
+                        late_indexes += &made;
+                        continue;
+                    }
+                    write!(out, "{made}").map_err(failed)?;
                 }
             }
-            if !names_objects(&table.def) {
-                self.dump_rows(&catalog, &table.def, out, progress)?;
+            for (n, sequence) in lasting().filter(|s| is_late(s) == is_last).enumerate() {
+                let blank = if n == 0 { "\n" } else { "" };
+                write!(out, "{blank}{}", sequence_state(sequence, &catalog)).map_err(failed)?;
             }
-            for index in &table.def.indexes {
-                let made = create_index(&catalog, &table.def, index);
-                // Functions come behind tables.
-                let calls = index.columns.iter().map(|c| &table.def.columns[c.column]);
-                if calls.filter(|c| c.is_hidden()).any(|c| later(c.label())) {
-                    late_indexes += &made;
-                    continue;
-                }
-                write!(out, "{made}").map_err(failed)?;
+            if !is_last && !catalog.functions.is_empty() {
+                writeln!(out, "\nSET LOCAL check_function_bodies = off;").map_err(failed)?;
             }
-        }
-        if lasting().next().is_some() {
-            writeln!(out).map_err(failed)?;
-        }
-        for sequence in lasting() {
-            write!(out, "{}", sequence_state(sequence, &catalog)).map_err(failed)?;
-        }
-        if !catalog.functions.is_empty() {
-            writeln!(out, "\nSET LOCAL check_function_bodies = off;").map_err(failed)?;
-        }
-        for function in catalog.functions.values() {
-            go_by(out, &function.path)?;
-            write!(out, "{}", create_function(&catalog, function)).map_err(failed)?;
+            for function in made(&tables.iter().map(|t| t.def.id).collect::<Vec<_>>()) {
+                go_by(out, &function.path)?;
+                write!(out, "{}", create_function(&catalog, function)).map_err(failed)?;
+            }
         }
         go_by(out, &base)?;
         write!(out, "{altered}{late_indexes}").map_err(failed)?;
@@ -555,10 +593,12 @@ impl Session {
         let material = |v: &ViewDef| catalog.materials.get(&v.id).and_then(|v| catalog.table(v.full_name()));
         for view in &views {
             write!(out, "\n{}", create_view(view, &catalog, None)?).map_err(failed)?;
-            if material(view).is_some() {
-                continue;
+            for function in made(&[view.id]) {
+                go_by(out, &function.path)?;
+                write!(out, "{}", create_function(&catalog, function)).map_err(failed)?;
             }
-            for c in &view.columns {
+            go_by(out, &base)?;
+            for c in view.columns.iter().filter(|_| material(view).is_none()) {
                 let Some(default) = &c.default else { continue };
                 let (view, column) = (in_dump(&catalog, &view.full_name()), quote(&c.name));
                 writeln!(out, "ALTER VIEW {view} ALTER COLUMN {column} SET DEFAULT {default};")
