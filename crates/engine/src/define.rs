@@ -119,8 +119,10 @@ impl Connection {
         let budget = &self.db.kernel.space.budget;
         let outdated = std::mem::replace(&mut self.outdated, Outdated::new(budget));
         if committed && !outdated.is_empty() {
-            // No version that has such a key is newer than this commit.
-            outdated.hand_over(self.session.last_commit(), &self.db.kernel)
+            // No version that has such a key is newer than the newest commit. The transaction's own may be an
+            // earlier one, if it has written nothing: a table's indexes made anew are in no dictionary.
+            let newest = self.db.kernel.log.clock().saturating_sub(1);
+            outdated.hand_over(newest, &self.db.kernel)
         }
         self.end_counters(committed);
         self.let_go_of_counters(0);

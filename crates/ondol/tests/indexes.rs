@@ -127,3 +127,39 @@ fn an_index_on_an_expression_waits_for_who_writes_and_finds_all_rows() {
     let members = rows(&mut db.session(), "SELECT count(*) FROM t WHERE c > 0");
     assert_eq!(rows(&mut db.session(), entries), members, "rows that are no members have no entries");
 }
+
+/// Keys that only an older snapshot sees go from an index that was made anew once that snapshot has gone.
+#[test]
+fn an_index_made_anew_loses_old_keys() {
+    let folder = TempFolder::new().unwrap();
+    let db = Database::open(folder.path()).unwrap();
+    let (mut s, mut old) = (db.session(), db.session());
+    s.execute(
+        "CREATE TABLE t (a integer PRIMARY KEY, b integer); CREATE INDEX b ON t (b); CREATE TABLE other ();
+         INSERT INTO t SELECT n, n FROM generate_series(1, 100) n",
+    )
+    .unwrap();
+    old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM other").unwrap();
+    s.execute("UPDATE t SET b = b + 1000 WHERE a > 50; DELETE FROM t WHERE a < 10").unwrap();
+    // In a session that has not committed anything since.
+    db.session().execute("REINDEX TABLE t").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(old.query("SELECT count(*), sum(b) FROM t", &[]).unwrap().row(0).get::<i64>(0).unwrap(), 100);
+    old.execute("COMMIT").unwrap();
+    let began = std::time::Instant::now();
+    loop {
+        let catalog = s.catalog();
+        let entries: Vec<usize> = (catalog.table("t").unwrap().indexes.iter())
+            .map(|i| {
+                let mut n = 0;
+                i.index.verify(&mut |_, _| n += 1).unwrap();
+                n
+            })
+            .collect();
+        if entries == [91, 91] {
+            break;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{entries:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
