@@ -195,3 +195,40 @@ fn a_registered_query_keeps_what_it_names() {
     run(&mut s, "CREATE OR REPLACE FUNCTION f() RETURNS text LANGUAGE sql AS 'SELECT v FROM t'");
     assert_eq!(rows(&mut s, "SELECT f()"), ["public"]);
 }
+
+/// Sequences that go with a table's columns go into another schema with it; a dump makes them there again.
+#[test]
+fn sequences_go_with_their_table() {
+    let (folder, db) = open();
+    let mut s = db.session();
+    s.execute(
+        "CREATE SCHEMA s; CREATE TABLE t (a serial, b int GENERATED ALWAYS AS IDENTITY, c int);
+         CREATE SEQUENCE q OWNED BY t.c; CREATE SEQUENCE free; INSERT INTO t (c) VALUES (7);
+         CREATE TABLE u (a int DEFAULT nextval('t_a_seq'))",
+    )
+    .unwrap();
+    s.execute("ALTER TABLE t SET SCHEMA s; INSERT INTO s.t (c) VALUES (8); INSERT INTO u VALUES (DEFAULT)")
+        .unwrap();
+    let all = "SELECT string_agg(relnamespace::regnamespace || '.' || relname, ' ' ORDER BY relname)
+               FROM pg_class WHERE relkind = 'S'";
+    let is_whole = |s: &mut Session| {
+        assert_eq!(rows(s, all), ["public.free s.q s.t_a_seq s.t_b_seq"]);
+        assert_eq!(rows(s, "SELECT * FROM s.t ORDER BY a"), ["1|1|7", "2|2|8"]);
+        assert_eq!(rows(s, "SELECT * FROM u"), ["3"]);
+    };
+    is_whole(&mut s);
+    s.execute("CREATE TABLE x (a serial); CREATE TABLE s.x_a_seq (a int)").unwrap();
+    let e = s.execute("ALTER TABLE x SET SCHEMA s").unwrap_err();
+    assert_eq!(e.to_string(), "relation \"x_a_seq\" already exists in schema \"s\"");
+    s.execute("DROP TABLE s.x_a_seq; BEGIN; ALTER TABLE x SET SCHEMA s; ROLLBACK; DROP TABLE x").unwrap();
+    let dump = dumped(&mut s);
+    drop(s);
+    db.close().unwrap();
+    is_whole(&mut session::open_in(&folder).session());
+    #[cfg(feature = "command")]
+    {
+        let (_other, copy) = session::restored(&dump);
+        is_whole(&mut copy.session());
+        assert_eq!(dumped(&mut copy.session()), dump);
+    }
+}

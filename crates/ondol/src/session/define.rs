@@ -453,6 +453,13 @@ impl Session {
                 }
             }
             self.connection.redefine_table(&a.table, def, &origins)?;
+            // What goes with its columns goes into another schema with it.
+            for id in def.sequences().filter(|_| def.schema != was.def.schema) {
+                let catalog = self.connection.catalog();
+                let Some(sequence) = catalog.sequence_by_id(id) else { continue };
+                let to = Name::new(def.schema, &*sequence.def.name);
+                self.rename_sequence(&sequence.def.full_name(), &to)?
+            }
             self.refuse_new_broken(&before, &format!("table {}", a.table.name))?;
             self.hold_to_checks(def, &a.validate)?;
         }

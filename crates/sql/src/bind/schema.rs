@@ -167,6 +167,9 @@ impl<'a> Binder<'a> {
                     for i in &def.indexes {
                         self.free_place(&def.index_name(i), to)?
                     }
+                    for s in def.sequences().filter_map(|s| self.catalog.sequence_by_id(s)) {
+                        self.free_place(&Name::new(schema, &*s.def.name), to)?
+                    }
                 }
                 Ok(renamed(&table.def, def, tag))
             }
