@@ -82,6 +82,12 @@ fn to_text(v: &Value, ctx: &Context<'_>) -> String {
     out
 }
 
+/// Whether a cast, or one of arrays, looks at the session's time zone: it is no constant of a constant.
+pub fn is_zoned(from: TypeId, to: TypeId) -> bool {
+    let [from, to] = [from, to].map(|t| t.element().unwrap_or(t));
+    (from == TypeId::TIMESTAMPTZ) != (to == TypeId::TIMESTAMPTZ) || to == TypeId::TIMETZ && from != to
+}
+
 /// Casts a value and brings it into the target's modifier. `explicit` says that the statement wrote the cast.
 pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>) -> SqlResult<Value> {
     if v.is_null() {

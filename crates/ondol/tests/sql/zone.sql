@@ -86,3 +86,14 @@ create index on u (date_trunc('day', z));
 select name, utc_offset is not null from pg_timezone_names where name in ('Europe/Paris', 'UTC', 'Asia/Kolkata') order by name;
 select abbrev, utc_offset, is_dst from pg_timezone_abbrevs where abbrev in ('EST', 'CEST', 'Z', 'IST') order by abbrev;
 select timestamptz '294276-12-31 23:00', timestamptz '4714-11-24 00:00 BC';
+-- constants are converted by the zone of who runs it
+set timezone = 'Asia/Tokyo';
+select timestamptz '2030-03-06 20:00:24+00'::timestamp, timestamptz '2030-03-06 20:00:24+00'::date, timestamptz '2030-03-06 20:00:24+00'::time, timestamptz '2030-03-06 20:00:24+00'::timetz;
+select date '2030-03-06'::timestamptz, timestamp '2030-03-06 12:00'::timestamptz, to_timestamp(0)::date, '{2030-03-06 20:00+00}'::timestamptz[]::date[];
+select timestamptz '2030-03-06 00:00+09' = date '2030-03-06', timestamptz '2030-03-06 00:00+09' >= timestamp '2030-03-06 00:00', null::date::timestamptz is null;
+select count(*) from (values (timestamptz '2030-03-06 00:00+09'), ('2030-03-05 23:59+09')) as w (z) where z >= date '2030-03-06';
+prepare q as select timestamptz '2030-03-06 20:00+00'::date, time '12:00'::timetz = time '12:00', date '2030-03-06'::timestamptz;
+execute q; set timezone = 'America/New_York'; execute q; set timezone = 'UTC'; execute q;
+create table w (z timestamptz default date '2030-03-06', id int); set timezone = 'Asia/Tokyo';
+insert into w (id) values (1); insert into w values (date '2030-03-06', 2), (timestamp '2030-03-06', 3); select * from w order by id;
+update w set z = date '2030-03-07' where z = date '2030-03-06'; select * from w order by id;

@@ -84,7 +84,12 @@ impl Binder<'_> {
             let is_string = |t: TypeId| t.element().unwrap_or(t).is_string_or_unknown();
             let is_styled =
                 is_string(e.ty.id) && text::is_styled(to.id) || is_string(to.id) && text::is_styled(e.ty.id);
-            if !is_styled && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::AHEAD) {
+            // A NULL is one in each zone.
+            let is_zoned = cast::is_zoned(e.ty.id, to.id) && !v.is_null();
+            if !is_styled
+                && !is_zoned
+                && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::AHEAD)
+            {
                 return Ok(constant(v, to, place));
             }
         }
