@@ -7,6 +7,7 @@ use crate::sequence::Sequence;
 use crate::shared::SharedMap;
 use crate::table::Table;
 use crate::view::{self, ViewDef};
+use ondol_types::data::{Data, DataVersions};
 use ondol_types::func::Volatility;
 use ondol_types::user::composite;
 use ondol_types::{SqlResult, Type, TypeId};
@@ -42,6 +43,8 @@ pub struct ColumnDef {
     /// Whether rows and keys can say that it is NULL, where NOT NULL does not tell: it was declared otherwise
     /// when rows were laid out.
     pub bit: Option<bool>,
+    /// Of a hidden column: the versions of the data that its values were computed with (dictionary/D20).
+    pub data: DataVersions,
 }
 
 /// A column that was added later.
@@ -68,6 +71,7 @@ impl ColumnDef {
         let (name, owns) = (name.into(), Vec::new());
         let (not_null, packed, later, rank, bit) = (false, true, None, None, None);
         let (default, domain, generated, collation) = (None, None, None, None);
+        let data = DataVersions::new();
         ColumnDef {
             name,
             ty,
@@ -81,6 +85,7 @@ impl ColumnDef {
             later,
             rank,
             bit,
+            data,
         }
     }
     /// The sequence of an identity column.
@@ -460,6 +465,8 @@ pub struct Catalog {
     /// say, for those who look for queries over something.
     pub materials: SharedMap<u32, Arc<ViewDef>>,
     pub comments: Comments,
+    /// The versions of data that this program computes with. They stay what they are.
+    pub data: Arc<DataVersions>,
 }
 
 impl Default for Catalog {
@@ -481,6 +488,7 @@ impl Default for Catalog {
             views: SharedMap::new(),
             materials: SharedMap::new(),
             comments: Comments::new(),
+            data: Arc::new(Data::versions()),
         }
     }
 }
@@ -503,7 +511,7 @@ impl Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
         // To who reads it, a materialised view is a table.
         let Catalog { version: _, schemas, relations, functions, types, views, .. } = catalog;
-        let Catalog { materials: _, comments: _, .. } = catalog;
+        let Catalog { materials: _, comments: _, data: _, .. } = catalog;
         let sequences = relations.sequences().clone();
         let (schemas, functions, views) = (schemas.clone(), functions.clone(), views.clone());
         Meanings { schemas, functions, types: types.clone(), sequences, views }

@@ -26,6 +26,7 @@ use ondol_durability::sequence::{Bounds, Counter, Refused};
 use ondol_kernel::kernel::{LastCheckpoint, OpenError};
 use ondol_kernel::transaction::Session;
 use ondol_kernel::{Kernel, KernelConfig};
+use ondol_types::data::{Data, DataVersions};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -61,6 +62,8 @@ pub struct Options {
     pub log_ring: Option<LogRing>,
     /// Open without what a ring holds, or held, where that stands in the way.
     pub lose_acknowledged_commits: bool,
+    /// The versions of data that this program is taken to compute with: those that it has, but in tests.
+    pub data: DataVersions,
 }
 
 /// A ring for the log, in persistent memory or, by its name, in memory that a power failure empties.
@@ -113,6 +116,7 @@ impl Default for Options {
             background: true,
             log_ring: None,
             lose_acknowledged_commits: false,
+            data: Data::versions(),
         }
     }
 }
@@ -294,7 +298,7 @@ impl Database {
                     format!("could not reserve {reserved} bytes of address space: {e}"),
                 ),
             })?;
-        match Self::load(kernel.clone(), location, recovered, begun, progress) {
+        match Self::load(kernel.clone(), location, options.data, (recovered, begun), progress) {
             Ok(db) => Ok(db),
             Err(e) => {
                 let _ = kernel.close();
@@ -306,20 +310,21 @@ impl Database {
     fn load(
         kernel: Arc<Kernel>,
         location: String,
-        recovered: Recovered,
-        begun: Duration,
+        data: DataVersions,
+        (recovered, begun): (Recovered, Duration),
         progress: &dyn Fn(Opening),
     ) -> SqlResult<Arc<Database>> {
         let dictionary = Dictionary::new(&kernel)?;
         let started = clock::now();
         let given: BTreeMap<u64, Given> = recovered.sequences.iter().copied().collect();
         let temporary = AtomicU64::new(temporary::FIRST.into());
-        let catalog = {
+        let mut catalog = {
             let mut session = Session::new(kernel.clone());
             session.snapshot_newest();
             let volatile = || temporary.fetch_add(1, Ordering::Relaxed) as u32;
             dictionary::load(&session, &dictionary, 1, &given, &volatile)?
         };
+        catalog.data = Arc::new(data);
         // dictionary/D11
         let own = dictionary.all().into_iter().map(|t| (t.clone(), t.indexes.clone())).collect();
         fill(&kernel, own, fill::From::Recovered, None, &|_| {})?;

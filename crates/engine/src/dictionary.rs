@@ -51,6 +51,10 @@
 //!   too: who does not know them would not find it where they are left out. A folder written before has none.
 //! - **D19** The first column of regclass or its like writes format 15 as well: who does not know them would
 //!   look for strings in the place of numbers (engine/layout/L9). A folder written before has none.
+//! - **D20** The first hidden column whose values depend on data that other builds have in other versions
+//!   writes format 16: who does not know of versions would change rows without telling that it computes by
+//!   others. For each such column the versions are listed with which *all* of its values were computed. A
+//!   folder written before lists none: its values are of the versions in use until then.
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
     IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
@@ -69,6 +73,7 @@ use ondol_kernel::heap::PIECE;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, TableStore, Wait};
 use ondol_types::catalog::registered;
+use ondol_types::data::{Data, DataVersions};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, composite, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
@@ -80,8 +85,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D19).
-const FORMAT: i32 = 15;
+/// The newest format of the dictionary (D4 to D20).
+const FORMAT: i32 = 16;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -114,6 +119,8 @@ const WITH_COLLATIONS: i32 = 15;
 const WITH_DEFAULTS: i32 = 15;
 /// The format of one that has columns of regclass or its like (D19).
 const WITH_REGISTERED: i32 = 15;
+/// The format of one that has columns with versions of data (D20).
+const WITH_VERSIONS: i32 = 16;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -138,6 +145,7 @@ pub struct Dictionary {
     pub stored: Arc<Table>,
     pub collations: Arc<Table>,
     pub function_options: Arc<Table>,
+    pub versions: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
@@ -290,6 +298,11 @@ impl Dictionary {
                 "function_options",
                 &[("function_id", I), ("kind", T), ("place", I), ("text", T)],
             ),
+            versions: make(
+                40,
+                "data_versions",
+                &[("table_id", I), ("position", I), ("data", T), ("version", T)],
+            ),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
             stored: make(
                 26,
@@ -314,7 +327,7 @@ impl Dictionary {
         all.extend([&self.views, &self.comments, &self.materials]);
         all.push(&self.options);
         all.push(&self.stored);
-        all.extend([&self.collations, &self.function_options]);
+        all.extend([&self.collations, &self.function_options, &self.versions]);
         all
     }
 }
@@ -531,6 +544,12 @@ pub fn load(
     for (_, r) in rows(session, &dictionary.collations) {
         collations.insert((int(&r[0]), int(&r[1])), string(&r[2]));
     }
+    let mut versions: BTreeMap<(i32, i32), DataVersions> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.versions) {
+        let code = string(&r[2]);
+        let data = Data::of_code(&code).ok_or_else(|| damaged(&format!("a version of {code}")))?;
+        versions.entry((int(&r[0]), int(&r[1]))).or_default().insert(data, string(&r[3]));
+    }
     let (mut rooms, mut later) = (BTreeMap::<i32, u16>::new(), BTreeMap::<(i32, i32), Later>::new());
     let (mut ranks, mut bits) = (BTreeMap::<(i32, i32), u16>::new(), BTreeMap::<(i32, i32), bool>::new());
     for (_, r) in rows(session, &dictionary.stored) {
@@ -582,6 +601,7 @@ pub fn load(
                 rank: ranks.remove(&(int(&r[0]), int(&r[1]))),
                 bit: bits.remove(&(int(&r[0]), int(&r[1]))),
                 collation: collations.remove(&(int(&r[0]), int(&r[1]))),
+                data: versions.remove(&(int(&r[0]), int(&r[1]))).unwrap_or_default(),
             },
         ));
     }
@@ -1114,7 +1134,12 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
         if let Some(bit) = c.bit {
             add_stored(session, d, &id, i, "bit", bit.into(), Value::Null)?
         }
-        add_owned(session, d, &id, i, c)?
+        add_owned(session, d, &id, i, c)?;
+        for (data, version) in c.data.iter().filter(|_| !c.is_left()) {
+            raise_format(session, d, WITH_VERSIONS)?;
+            let [data, version] = [data.code(), version].map(|s| Value::Text(s.to_string()));
+            add(session, &d.versions, &[id.clone(), Value::Int4(i as i32), data, version])?
+        }
     }
     if let Some(places) = def.nature.room {
         add_stored(session, d, &id, 0, "room", places, Value::Null)?
@@ -1284,6 +1309,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.foreign, 0, id)?;
     remove(session, &d.materials, 0, id)?;
     remove(session, &d.stored, 0, id)?;
+    remove(session, &d.versions, 0, id)?;
     indexes_of(session, d, id)?.into_iter().try_for_each(|i| remove(session, &d.options, 0, i))?;
     remove(session, &d.indexes, 1, id)
 }

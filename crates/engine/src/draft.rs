@@ -186,7 +186,7 @@ impl Draft {
             draft.iter().for_each(|(k, v)| put(into, k, v))
         }
         // Whoever adds a kind of object to the catalog has to think of it here, and of a method above.
-        let Catalog { version: _, schemas, relations, functions, types, views, materials, comments } =
+        let Catalog { version: _, schemas, relations, functions, types, views, materials, comments, data: _ } =
             catalog;
         all(&self.schemas, schemas);
         let wanted = self.relations.iter().filter(|(name, _)| own || name.schema != TEMPORARY);

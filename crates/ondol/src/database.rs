@@ -1,8 +1,10 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
+use crate::session::output::Notice;
 use crate::session::plans::SharedPlans;
 use crate::session::settings::Settings;
 use crate::upkeep::check::Held;
+use crate::upkeep::renew;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
 use ondol_engine::{LogRing, Memory, Options, Token};
@@ -97,11 +99,17 @@ impl OpenOptions {
         self.0.reserved = 1 << 30;
         self
     }
+    /// As another program would that computes with these versions of data.
+    #[cfg(test)]
+    pub(crate) fn computing_with(mut self, data: ondol_types::data::DataVersions) -> Self {
+        self.0.data = data;
+        self
+    }
     /// On a storage other than a folder of the disk: a simulated one.
     pub(crate) fn open_on(self, storage: Arc<dyn Storage>) -> SqlResult<Database> {
         let work_limit = (self.0.memory_limit / 4).max(64 << 20);
         let engine = ondol_engine::Database::open_on(storage, Vec::new(), None, self.0, &|_| {})?;
-        Ok(Database::new(engine, "simulated", work_limit))
+        Database::new(engine, "simulated", work_limit).renewed()
     }
     pub fn open(self, path: impl AsRef<Path>) -> SqlResult<Database> {
         self.open_reporting(path, &|_| {})
@@ -111,7 +119,7 @@ impl OpenOptions {
         let work_limit = (self.0.memory_limit / 4).max(64 << 20);
         let engine = ondol_engine::Database::open_reporting(path.as_ref(), self.0, progress)?;
         let name = path.as_ref().file_name().map_or("ondol".into(), |n| n.to_string_lossy().into_owned());
-        Ok(Database::new(engine, &name, work_limit))
+        Database::new(engine, &name, work_limit).renewed()
     }
 }
 
@@ -126,13 +134,15 @@ pub struct Database {
     pub(crate) work_limit: usize,
     /// With which each session begins: it shares them until it changes one.
     pub(crate) settings: Settings,
+    notices: Arc<[Notice]>,
 }
 
 impl Database {
     fn new(engine: Arc<ondol_engine::Database>, name: &str, work_limit: usize) -> Database {
         let plans = Arc::new(SharedPlans::new(&engine.charge()));
         let settings = Settings::new(engine.log_ring());
-        Database { plans, engine, name: name.into(), work_limit, settings }
+        let notices = Arc::default();
+        Database { plans, engine, name: name.into(), work_limit, settings, notices }
     }
     /// Opens the database in the folder `path`, which is made if it is not there; what a crash left behind is
     /// recovered first.
@@ -143,7 +153,19 @@ impl Database {
     /// closed.
     pub fn open_held(held: &Held) -> SqlResult<Database> {
         let work_limit = (ondol_engine::Options::default().memory_limit / 4).max(64 << 20);
-        Ok(Database::new(held.open_engine()?, "ondol", work_limit))
+        let database = Database::new(held.open_engine()?, "ondol", work_limit);
+        let notices = renew::outdated(&database.engine.catalog()).into();
+        Ok(Database { notices, ..database })
+    }
+    /// With the indexes rebuilt whose keys were computed by other versions of data.
+    fn renewed(self) -> SqlResult<Database> {
+        let notices = renew::renew(&self)?.into();
+        Ok(Database { notices, ..self })
+    }
+    /// What is to be told of the opening: indexes that were rebuilt, or could not be, since this program
+    /// computes with other versions of Unicode or of the time zone database than the one that filled them.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
     /// A new session: one user, one transaction at a time. Sessions may live on different threads.
     pub fn session(&self) -> Session {

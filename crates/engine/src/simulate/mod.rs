@@ -43,6 +43,7 @@ use ondol_base::{clock, thread};
 use ondol_durability::files::{Place, SMALLEST_FILE};
 use ondol_durability::mark;
 use ondol_durability::ring_file::{Given, Promise, bytes_of};
+use ondol_types::data::Data;
 use ondol_types::{SqlError, sqlstate};
 use queues::Meeting;
 use report::{PHASES, Stats};
@@ -370,6 +371,7 @@ impl Plan {
             background: self.background,
             log_ring: None,
             lose_acknowledged_commits: false,
+            data: Data::versions(),
         }
     }
 }

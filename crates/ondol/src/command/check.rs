@@ -57,6 +57,9 @@ pub fn run(args: Args) -> Done {
             i.index, i.table, i.entries, i.rows
         );
     }
+    for o in &found.outdated {
+        let _ = writeln!(out, "outdated    {}. {}", o.message, o.detail.as_deref().unwrap_or_default());
+    }
     for w in &f.warnings {
         let _ = writeln!(out, "warning     {w}");
     }

@@ -18,6 +18,7 @@ pub struct Args {
 pub fn run(args: Args) -> Done {
     let held = hold(&args.path, &args.log)?;
     let database = ondol::Database::open_held(&held)?;
+    database.notices().iter().for_each(|n| tell(&n.shown()));
     let mut session = database.session();
     match &args.output {
         None => session.dump(&mut BufWriter::with_capacity(1 << 18, io::stdout()), |_, _| {})?,

@@ -135,6 +135,7 @@ pub fn tell_opened(database: &ondol::Database) {
     for w in &found.warnings {
         tell(&format!("WARNING:  {w}\n"));
     }
+    database.notices().iter().for_each(|n| tell(&n.shown()));
     if let Some(ring) = &found.ring {
         let survive = match ring.promise {
             ondol::LogRingPromise::PowerFailure => "a power failure",

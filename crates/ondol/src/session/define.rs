@@ -3,6 +3,7 @@
 use crate::session::Session;
 use crate::session::define_view::Object;
 use crate::session::facts::Facts;
+use crate::session::output::Output;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
 use crate::session::runtime::{context_as_of, program_of_value};
@@ -172,6 +173,10 @@ fn is_validation(was: &TableDef, def: &TableDef) -> bool {
     then.checks.iter_mut().zip(&def.checks).for_each(|(c, now)| c.validated |= now.validated);
     then == *def
 }
+
+/// Takes an outcome that nobody asked for.
+struct Quiet;
+impl Output for Quiet {}
 
 /// A function as messages have it, by its name as they have that.
 fn signature(name: &str, f: &FunctionDef) -> String {
@@ -405,6 +410,27 @@ impl Session {
             return self.alter_columns(&a);
         }
         self.alter_columns(a)
+    }
+
+    /// REINDEX of a table, or of one of its indexes.
+    pub(crate) fn reindex(&mut self, table: &Name, only: Option<&str>) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let outdated = catalog.table(table).and_then(|t| bind::index::renewal(&catalog, &t.def, only));
+        match outdated {
+            Some(a) => self.alter_columns(&a),
+            None => self.connection.reindex(table, only),
+        }
+    }
+
+    /// Notes of a table that its outdated keys are to be of several versions (upkeep/renew/W4), by a
+    /// transaction of its own.
+    pub(crate) fn note_mixture(&mut self, table: &Name) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let Some(a) = catalog.table(table).and_then(|t| bind::index::mixture(&catalog, &t.def)) else {
+            return Ok(());
+        };
+        let bound = Bound::of(Statement::AlterTable(a.clone()), Vec::new(), catalog.version);
+        self.definition(&bound, a.tag, &mut Quiet, |s| s.alter_columns(&a))
     }
 
     fn alter_columns(&mut self, a: &AlterTable) -> SqlResult<()> {

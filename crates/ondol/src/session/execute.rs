@@ -153,7 +153,7 @@ impl Session {
                     self.refuse_in_block(what)?
                 }
                 self.definition(bound, "REINDEX", out, |s| {
-                    tables.iter().try_for_each(|(t, index)| s.connection.reindex(t, index.as_deref()))
+                    tables.iter().try_for_each(|(t, index)| s.reindex(t, index.as_deref()))
                 })
             }
             Statement::AlterTable(a) => self.definition(bound, a.tag, out, |s| s.alter_table(a)),
@@ -341,7 +341,7 @@ impl Session {
 
     /// Data definition. Each change is a statement to the connection, and one SQL statement may need several:
     /// outside a transaction they make one together.
-    fn definition(
+    pub(crate) fn definition(
         &mut self,
         bound: &Bound,
         tag: &str,

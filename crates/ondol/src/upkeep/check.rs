@@ -4,7 +4,9 @@
 //! the database is recovered into memory on top of its files ([`crate::upkeep::overlay`]), with recovery's
 //! own proof, and every index is held against its table: each row is found under its key, and there are no
 //! entries besides.
+use crate::session::output::Notice;
 use crate::upkeep::overlay::Overlay;
+use crate::upkeep::renew;
 use ondol_base::media::disk::{self, Disk};
 use ondol_base::media::{Lock, Storage};
 use ondol_durability::files::{Config, Place};
@@ -31,6 +33,9 @@ pub struct Checked {
     pub files: Files,
     /// `None` when the files are not sound, so that nothing could be recovered.
     pub indexes: Option<Vec<IndexFound>>,
+    /// Indexes that this program will rebuild when it opens the database, since it has other versions of data
+    /// than their keys were computed with.
+    pub outdated: Vec<Notice>,
     pub problems: Vec<String>,
 }
 
@@ -139,10 +144,12 @@ pub fn check(held: &Held) -> Checked {
     let files = ondol_durability::inspect::verify(&held.config);
     let mut problems: Vec<String> = files.problems.iter().map(|p| p.to_string()).collect();
     if !problems.is_empty() {
-        return Checked { files, indexes: None, problems };
+        return Checked { files, indexes: None, outdated: Vec::new(), problems };
     }
+    let mut outdated = Vec::new();
     let indexes = match held.open_engine() {
         Ok(db) => {
+            outdated = renew::outdated(&db.catalog());
             let mut found = Vec::new();
             for table in db.catalog().tables() {
                 if let Err(e) = check_table(&mut db.connect(), table, &mut found, &mut problems) {
@@ -159,10 +166,10 @@ pub fn check(held: &Held) -> Checked {
             None
         }
     };
-    Checked { files, indexes, problems }
+    Checked { files, indexes, outdated, problems }
 }
 
-struct RowStrings<'a>(&'a Connection);
+pub(super) struct RowStrings<'a>(pub &'a Connection);
 impl Strings for RowStrings<'_> {
     fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
         self.0.read_string(slot, len, out)

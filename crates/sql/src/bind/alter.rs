@@ -860,6 +860,8 @@ impl<'a> Binder<'a> {
             }
             let text = crate::deparse::over_row(self.catalog, &full, shown, over, &label)?;
             index::set_hidden(self.catalog, &mut altered.def, g, over, &text, bound.ty)?;
+            altered.def.columns[g].data =
+                index::versions_of_hidden(self.catalog, &altered.def, &altered.def.columns[g]);
             altered.columns[g] = AlteredColumn::Computed(value)
         }
         Ok(())

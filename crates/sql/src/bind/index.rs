@@ -9,6 +9,10 @@
 //!   Its name is that text as messages have it behind a mark ([`HIDDEN`]), or the predicate's text behind
 //!   two.
 //! - **H4** Hidden columns stand behind all others, so a column's number is its place.
+//! - **H5** Where its value depends on data that other builds have in other versions, a hidden column says
+//!   with which versions all of its values were computed. Where these are not the program's, what the column
+//!   has is not what the expression gives: no query and no ON CONFLICT goes by it, until it is computed anew,
+//!   as REINDEX does. Rows are held to be unique by the keys that they have.
 
 use super::accepted::{self, is_index_storage};
 use super::check::{self, Over};
@@ -24,8 +28,10 @@ use ondol_engine::{
     Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, Nature,
     Relation, TableDef,
 };
+use ondol_types::data::{Data, DataVersions};
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use std::collections::BTreeSet;
 
 /// The state of what a definition cannot be.
 const INVALID_DEFINITION: &str = "42P17";
@@ -34,8 +40,8 @@ const INVALID_DEFINITION: &str = "42P17";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Part {
     Column(usize),
-    /// A hidden column: its name, what it is computed by, and its type.
-    Hidden(String, String, Type),
+    /// A hidden column: its name, what it is computed by, its type, and the data that it is computed with.
+    Hidden(String, String, Type, DataVersions),
 }
 
 /// A part of a key.
@@ -84,7 +90,7 @@ impl Hiding {
     /// The places of parts, which get columns where they have none.
     pub fn places(&mut self, parts: &[&Part]) -> Vec<usize> {
         let missing =
-            |p: &&&Part| matches!(p, Part::Hidden(name, text, ty) if self.find(name, text, *ty).is_none());
+            |p: &&&Part| matches!(p, Part::Hidden(name, text, ty, _) if self.find(name, text, *ty).is_none());
         if !self.swept && parts.iter().any(|p| missing(&p)) {
             // Rows are copied anyway.
             sweep(&mut self.def, &mut self.columns);
@@ -92,26 +98,156 @@ impl Hiding {
         }
         let place = |p: &&Part| match p {
             Part::Column(n) => *n,
-            Part::Hidden(name, text, ty) => self.find(name, text, *ty).unwrap_or_else(|| {
-                let generated = Some(Generated::Stored(text.clone()));
-                self.def.columns.push(ColumnDef { generated, ..ColumnDef::new(name.clone(), *ty) });
-                self.columns.push(AlteredColumn::Computed(text.clone()));
-                self.def.columns.len() - 1
-            }),
+            Part::Hidden(name, text, ty, data) => match self.find(name, text, *ty) {
+                Some(n) => {
+                    self.renew(n, data);
+                    n
+                }
+                None => {
+                    let (generated, data) = (Some(Generated::Stored(text.clone())), data.clone());
+                    let column = ColumnDef { generated, data, ..ColumnDef::new(name.clone(), *ty) };
+                    self.def.columns.push(column);
+                    self.columns.push(AlteredColumn::Computed(text.clone()));
+                    self.def.columns.len() - 1
+                }
+            },
         };
         parts.iter().map(place).collect()
     }
+
+    /// Has a hidden column computed anew whose values are of other versions of data (H5).
+    fn renew(&mut self, n: usize, data: &DataVersions) {
+        let column = &mut self.def.columns[n];
+        let unrecorded = || column.data.is_empty() && data.iter().all(|(d, v)| v == d.unrecorded());
+        let is_same = column.data == *data || unrecorded();
+        if let (false, Some(text), Some(from)) = (is_same, column.computed(), self.columns.get_mut(n)) {
+            *from = AlteredColumn::Computed(text.to_string());
+            column.data = data.clone()
+        }
+    }
+}
+
+/// Data of which something was computed with another version than the program has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherVersion {
+    pub data: Data,
+    pub was: String,
+    pub now: String,
+}
+
+/// The data that a value depends on beside its row, in the program's versions. What a registered query calls
+/// may be changed, and is not looked into.
+fn versions_of(catalog: &Catalog, value: &Expr) -> DataVersions {
+    let mut found = catalog.data.as_ref().clone();
+    if !has_query(value) {
+        let mut asked = Vec::new();
+        crate::bound::walk_expr(value, 0, &mut |e, _| {
+            if let ExprKind::Call { func, .. } = e.kind {
+                asked.extend(ondol_types::func::find(func).and_then(|f| f.data))
+            }
+            true
+        });
+        found.retain(|data, _| asked.contains(data))
+    }
+    found
+}
+
+/// The same of a hidden column that is kept up. None where it has no meaning.
+pub(super) fn versions_of_hidden(catalog: &Catalog, def: &TableDef, column: &ColumnDef) -> DataVersions {
+    let (table, over) = (def.full_name(), over_of(column));
+    let bound = check::bind_over_row(catalog, &table, def.shown(), over, text_of(column));
+    bound.map_or(DataVersions::new(), |e| versions_of(catalog, &e))
+}
+
+/// The data of which the hidden column has not the program's versions (H5).
+fn other_versions(catalog: &Catalog, def: &TableDef, column: &ColumnDef) -> Vec<OtherVersion> {
+    if !column.is_hidden() || column.computed().is_none() {
+        return Vec::new();
+    }
+    let is_usual = || catalog.data.iter().all(|(data, now)| now == data.unrecorded());
+    let recorded = match column.data.is_empty() {
+        false => column.data.clone(),
+        true if is_usual() => return Vec::new(),
+        true => (versions_of_hidden(catalog, def, column).into_keys())
+            .map(|data| (data, data.unrecorded().to_string()))
+            .collect(),
+    };
+    let other = |(data, was): (Data, String)| {
+        let now = catalog.data.get(&data).filter(|now| **now != was)?.clone();
+        Some(OtherVersion { data, was, now })
+    };
+    recorded.into_iter().filter_map(other).collect()
+}
+
+/// The data of which an index's keys have not the program's versions, so that nothing goes by it (H5).
+pub fn outdated(catalog: &Catalog, def: &TableDef, index: &IndexDef) -> Vec<OtherVersion> {
+    let mut all = Vec::new();
+    for n in index.all_columns() {
+        for other in other_versions(catalog, def, &def.columns[n]) {
+            if !all.contains(&other) {
+                all.push(other)
+            }
+        }
+    }
+    all
+}
+
+/// What computes the outdated keys of a table anew, or those of one of its indexes. `None` where there are
+/// none.
+pub fn renewal(catalog: &Catalog, def: &TableDef, only: Option<&str>) -> Option<AlterTable> {
+    let mut hiding = Hiding::new(def);
+    for n in outdated_columns(catalog, def, only) {
+        let data = versions_of_hidden(catalog, def, &def.columns[n]);
+        hiding.renew(n, &data)
+    }
+    let is_other = hiding.def != *def;
+    is_other.then(|| AlterTable {
+        columns: hiding.columns,
+        def: Some(hiding.def),
+        ..AlterTable::new(def.full_name(), "REINDEX")
+    })
+}
+
+/// What notes, before rows are changed, that outdated keys will be of several versions: who has the one that
+/// is recorded now is not to believe it. `None` where all is known already.
+pub fn mixture(catalog: &Catalog, def: &TableDef) -> Option<AlterTable> {
+    let mut mixed = def.clone();
+    for n in outdated_columns(catalog, def, None) {
+        let column = &mut mixed.columns[n];
+        for OtherVersion { data, was, now } in other_versions(catalog, def, &def.columns[n]) {
+            if !was.split(MIXED).any(|v| v == now) {
+                column.data.insert(data, format!("{was}{MIXED}{now}"));
+            }
+        }
+        // Of what was not recorded the rest is now.
+        let usual = versions_of_hidden(catalog, def, &def.columns[n]);
+        for (data, now) in if def.columns[n].data.is_empty() { usual } else { DataVersions::new() } {
+            column.data.entry(data).or_insert(now);
+        }
+    }
+    let columns = (0..def.columns.len()).map(AlteredColumn::Kept).collect();
+    let is_other = mixed != *def;
+    is_other.then(|| AlterTable { def: Some(mixed), columns, ..AlterTable::new(def.full_name(), "REINDEX") })
+}
+
+/// Between versions where a column's values are of several.
+const MIXED: &str = " and ";
+
+fn outdated_columns(catalog: &Catalog, def: &TableDef, only: Option<&str>) -> Vec<usize> {
+    let indexes = def.indexes.iter().filter(|i| only.is_none_or(|name| i.name == name));
+    let named: BTreeSet<usize> = indexes.flat_map(IndexDef::all_columns).collect();
+    named.into_iter().filter(|n| !other_versions(catalog, def, &def.columns[*n]).is_empty()).collect()
 }
 
 /// The same for a new table's columns.
 pub(super) fn places_in(columns: &mut Vec<ColumnDef>, parts: &[&Part]) -> Vec<usize> {
     let place = |p: &&Part| match p {
         Part::Column(n) => *n,
-        Part::Hidden(name, text, ty) => {
+        Part::Hidden(name, text, ty, data) => {
             let there = columns.iter().position(|c| c.name == *name);
             there.unwrap_or_else(|| {
-                let generated = Some(Generated::Stored(text.clone()));
-                columns.push(ColumnDef { generated, ..ColumnDef::new(name.clone(), *ty) });
+                let (generated, data) = (Some(Generated::Stored(text.clone())), data.clone());
+                columns.push(ColumnDef { generated, data, ..ColumnDef::new(name.clone(), *ty) });
                 columns.len() - 1
             })
         }
@@ -156,9 +292,17 @@ fn hidden_as(
     })
 }
 
-/// The hidden columns of a table that are kept up: their places, whether each is that of a predicate, and
-/// what they are, over relation 0. Nothing where that has no meaning: then no query is about it either.
+/// The hidden columns of a table that are what they are of: their places, whether each is that of a
+/// predicate, and what they are, over relation 0. Nothing where that has no meaning: then no query is about
+/// it either.
 pub fn hidden_of(catalog: &Catalog, def: &TableDef) -> Vec<(u16, bool, Expr)> {
+    let mut all = computed_of(catalog, def);
+    all.retain(|h| other_versions(catalog, def, &def.columns[usize::from(h.0)]).is_empty());
+    all
+}
+
+/// The same with those that are outdated (H5).
+fn computed_of(catalog: &Catalog, def: &TableDef) -> Vec<(u16, bool, Expr)> {
     let hidden = def.columns.iter().enumerate().skip(def.shown().len());
     let live = hidden.filter(|(_, c)| c.computed().is_some());
     live.filter_map(|(n, c)| {
@@ -174,7 +318,7 @@ pub(super) fn over_of(column: &ColumnDef) -> Over {
     if is_predicate(column) { Over::Predicate } else { Over::IndexExpression }
 }
 
-/// A hidden column becomes that of another expression.
+/// A hidden column becomes that of another expression, or of the same by other names.
 pub(super) fn set_hidden(
     catalog: &Catalog,
     def: &mut TableDef,
@@ -534,7 +678,8 @@ impl<'a> Binder<'a> {
         super::types::check_stored(value.ty.id)?;
         let over = Over::IndexExpression;
         let (name, computed) = hidden_as(self.catalog, &def.full_name(), def.shown(), over, &text)?;
-        Ok((Part::Hidden(name, computed, value.ty), value.ty))
+        let data = versions_of(self.catalog, &value);
+        Ok((Part::Hidden(name, computed, value.ty, data), value.ty))
     }
 
     /// A predicate; none where it is true of all rows.
@@ -545,7 +690,8 @@ impl<'a> Binder<'a> {
         }
         let over = Over::Predicate;
         let (name, computed) = hidden_as(self.catalog, &def.full_name(), def.shown(), over, &text)?;
-        Ok(Some(Part::Hidden(name, computed, Type::BOOL)))
+        let data = versions_of(self.catalog, &value);
+        Ok(Some(Part::Hidden(name, computed, Type::BOOL, data)))
     }
 
     /// An expression of an index with its text (H3).
@@ -640,7 +786,7 @@ pub fn calling(catalog: &Catalog, function: u32) -> Vec<(Name, u32)> {
         if table.def.shown().len() == table.def.columns.len() {
             continue;
         }
-        let hidden: Vec<usize> = (hidden_of(catalog, &table.def).into_iter())
+        let hidden: Vec<usize> = (computed_of(catalog, &table.def).into_iter())
             .filter(|h| calls(&h.2))
             .map(|h| usize::from(h.0))
             .collect();

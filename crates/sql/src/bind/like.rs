@@ -68,7 +68,10 @@ impl Binder<'_> {
             let part = |c: &IndexColumn| {
                 let column = &def.columns[c.column];
                 match column.computed().filter(|_| column.is_hidden()) {
-                    Some(text) => Part::Hidden(column.name.clone(), text.to_string(), column.ty),
+                    Some(text) => {
+                        let data = super::index::versions_of_hidden(self.catalog, def, column);
+                        Part::Hidden(column.name.clone(), text.to_string(), column.ty, data)
+                    }
                     None => Part::Column(c.column + before),
                 }
             };

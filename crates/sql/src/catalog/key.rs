@@ -80,7 +80,7 @@ fn index(sight: &Sight<'_>, t: &Table, i: &IndexDef, each: Each<'_>) -> SqlResul
         i.options.exclusion,
         true,
         false,
-        true,
+        crate::bind::index::outdated(sight.catalog, &t.def, i).is_empty(),
         false,
         true,
         true,

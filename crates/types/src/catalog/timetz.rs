@@ -161,7 +161,7 @@ functions! {
         |c| {
             let east = i64::from(place(c.text(0)?)?.at(c.ctx.now_us)) * USECS_PER_SEC;
             Ok(c.zoned(1)?.in_zone(east).value())
-        }, stable;
+        }, stable, zones;
     1384 TIMEZONE_INTERVAL_TIMETZ "timezone" (Interval, Timetz) -> Timetz =
         |c| Ok(c.zoned(1)?.in_zone(super::interval::east(c.interval(0)?)?).value());
 }

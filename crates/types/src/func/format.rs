@@ -392,7 +392,7 @@ functions! {
     1341 TO_CHAR_TIMESTAMPTZ "to_char" (Timestamptz, Text) -> Text
         = |c| to_char(c.timestamptz(0)?, Some(c.ctx.styles.zone), c.text(1)?), stable;
     1342 TIMEZONE_OF "timezone" (Text, Timestamptz) -> Timestamp
-        = |c| place(c.text(0)?)?.local(c.timestamptz(1)?).map(Value::Timestamp);
+        = |c| place(c.text(0)?)?.local(c.timestamptz(1)?).map(Value::Timestamp), zones;
     1343 TIMEZONE_IN "timezone" (Text, Timestamp) -> Timestamptz
-        = |c| place(c.text(0)?)?.moment(c.timestamp(1)?).map(Value::Timestamptz);
+        = |c| place(c.text(0)?)?.moment(c.timestamp(1)?).map(Value::Timestamptz), zones;
 }

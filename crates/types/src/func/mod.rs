@@ -11,7 +11,7 @@
 //!    given to another function, and a test holds the whole catalogue against a recorded list.
 //! 2. A strict function never sees a NULL: [`call`] answers NULL first. Others must look for it.
 //! 3. A function reads nothing but its arguments and its [`Context`]; an immutable one of that only its
-//!    limits.
+//!    limits. What it looks into beside ([`FuncDef::data`]) is a part of the build.
 //! 4. Arguments arrive with the types the definition names (the binder has put the casts in). Where they do
 //!    not, the answer is an internal error, not a panic.
 //!
@@ -26,6 +26,7 @@
 //!
 //! Source: PostgreSQL 15's catalogue and documentation, chapters 9 and 52.
 
+use crate::data::Data;
 use crate::limits::{Limits, SMALL};
 use crate::numeric::Numeric;
 use crate::objects::{self, Objects};
@@ -266,6 +267,8 @@ pub struct FuncDef {
     pub volatility: Volatility,
     /// It asks the session that calls it ([`Caller`]).
     pub asks: bool,
+    /// What it looks into, so that another build may answer otherwise.
+    pub data: Option<Data>,
     pub run: Run,
 }
 
@@ -288,6 +291,7 @@ impl FuncDef {
             strict,
             volatility,
             asks: false,
+            data: None,
             run,
         }
     }
@@ -306,6 +310,16 @@ impl FuncDef {
     }
     pub(crate) const fn asks(mut self) -> FuncDef {
         self.asks = true;
+        self
+    }
+    /// It asks what Unicode says of characters.
+    pub(crate) const fn unicode(mut self) -> FuncDef {
+        self.data = Some(Data::Unicode);
+        self
+    }
+    /// It asks what clocks show in a zone by its name.
+    pub(crate) const fn zones(mut self) -> FuncDef {
+        self.data = Some(Data::TimeZones);
         self
     }
     pub(crate) const fn variadic(mut self) -> FuncDef {

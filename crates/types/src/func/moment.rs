@@ -659,10 +659,10 @@ functions! {
             c.int4(0)?, c.int4(1)?, c.int4(2)?, c.int4(3)?, c.int4(4)?, c.float8(5)?,
         )?;
         numbered_place(c.text(6)?)?.moment(t).map(Value::Timestamptz)
-    }, stable;
+    }, stable, zones;
     1514 DATE_TRUNC_ZONE "date_trunc" (Text, Timestamptz, Text) -> Timestamptz = |c| {
         let t = dt::date_trunc_timestamptz(c.text(0)?, c.timestamptz(1)?, place(c.text(2)?)?)?;
         Ok(Value::Timestamptz(t))
-    }, stable;
+    }, stable, zones;
     1512 TO_DATE_FORMAT "to_date" (Text, Text) -> Date = |c| to_date(c.text(0)?, c.text(1)?), stable;
 }

@@ -136,12 +136,12 @@ macro_rules! matcher {
 functions! {
     580 TEXT_LIKE "textlike" (Text, Text) -> Bool = matcher!(like, text, true);
     581 TEXT_NOT_LIKE "textnlike" (Text, Text) -> Bool = matcher!(like, text, false);
-    582 TEXT_ILIKE "texticlike" (Text, Text) -> Bool = matcher!(ilike, text, true);
-    583 TEXT_NOT_ILIKE "texticnlike" (Text, Text) -> Bool = matcher!(ilike, text, false);
+    582 TEXT_ILIKE "texticlike" (Text, Text) -> Bool = matcher!(ilike, text, true), unicode;
+    583 TEXT_NOT_ILIKE "texticnlike" (Text, Text) -> Bool = matcher!(ilike, text, false), unicode;
     584 BPCHAR_LIKE "bpcharlike" (Bpchar, Text) -> Bool = matcher!(like, text, true);
     585 BPCHAR_NOT_LIKE "bpcharnlike" (Bpchar, Text) -> Bool = matcher!(like, text, false);
-    586 BPCHAR_ILIKE "bpchariclike" (Bpchar, Text) -> Bool = matcher!(ilike, text, true);
-    587 BPCHAR_NOT_ILIKE "bpcharicnlike" (Bpchar, Text) -> Bool = matcher!(ilike, text, false);
+    586 BPCHAR_ILIKE "bpchariclike" (Bpchar, Text) -> Bool = matcher!(ilike, text, true), unicode;
+    587 BPCHAR_NOT_ILIKE "bpcharicnlike" (Bpchar, Text) -> Bool = matcher!(ilike, text, false), unicode;
     588 BYTEA_LIKE "bytealike" (Bytea, Bytea) -> Bool = matcher!(like_bytes, bytea, true);
     589 BYTEA_NOT_LIKE "byteanlike" (Bytea, Bytea) -> Bool = matcher!(like_bytes, bytea, false);
     590 LIKE "like" (Text, Text) -> Bool = matcher!(like, text, true);

@@ -354,58 +354,68 @@ macro_rules! matcher {
 }
 
 functions! {
-    1030 TEXT_REGEX "textregexeq" (Text, Text) -> Bool = matcher!(Flags::new(), true);
-    1031 TEXT_NOT_REGEX "textregexne" (Text, Text) -> Bool = matcher!(Flags::new(), false);
-    1032 TEXT_IREGEX "texticregexeq" (Text, Text) -> Bool = matcher!(Flags::ignoring_case(), true);
-    1033 TEXT_NOT_IREGEX "texticregexne" (Text, Text) -> Bool = matcher!(Flags::ignoring_case(), false);
-    1034 BPCHAR_REGEX "bpcharregexeq" (Bpchar, Text) -> Bool = matcher!(Flags::new(), true);
-    1035 BPCHAR_NOT_REGEX "bpcharregexne" (Bpchar, Text) -> Bool = matcher!(Flags::new(), false);
-    1036 BPCHAR_IREGEX "bpcharicregexeq" (Bpchar, Text) -> Bool = matcher!(Flags::ignoring_case(), true);
-    1037 BPCHAR_NOT_IREGEX "bpcharicregexne" (Bpchar, Text) -> Bool = matcher!(Flags::ignoring_case(), false);
-    1038 REGEXP_MATCH "regexp_match" (Text, Text) -> TextArray = |c| first_match(c);
-    1039 REGEXP_MATCH_FLAGS "regexp_match" (Text, Text, Text) -> TextArray = |c| first_match(c);
-    1040 REGEXP_ALL_MATCHES "$regexp_matches" (Text, Text) -> TextArray = |c| all_matches(c);
-    1041 REGEXP_ALL_MATCHES_FLAGS "$regexp_matches" (Text, Text, Text) -> TextArray = |c| all_matches(c);
+    1030 TEXT_REGEX "textregexeq" (Text, Text) -> Bool = matcher!(Flags::new(), true), unicode;
+    1031 TEXT_NOT_REGEX "textregexne" (Text, Text) -> Bool = matcher!(Flags::new(), false), unicode;
+    1032 TEXT_IREGEX "texticregexeq" (Text, Text) -> Bool = matcher!(Flags::ignoring_case(), true), unicode;
+    1033 TEXT_NOT_IREGEX "texticregexne" (Text, Text) -> Bool = matcher!(Flags::ignoring_case(), false),
+        unicode;
+    1034 BPCHAR_REGEX "bpcharregexeq" (Bpchar, Text) -> Bool = matcher!(Flags::new(), true), unicode;
+    1035 BPCHAR_NOT_REGEX "bpcharregexne" (Bpchar, Text) -> Bool = matcher!(Flags::new(), false), unicode;
+    1036 BPCHAR_IREGEX "bpcharicregexeq" (Bpchar, Text) -> Bool = matcher!(Flags::ignoring_case(), true),
+        unicode;
+    1037 BPCHAR_NOT_IREGEX "bpcharicregexne" (Bpchar, Text) -> Bool = matcher!(Flags::ignoring_case(), false),
+        unicode;
+    1038 REGEXP_MATCH "regexp_match" (Text, Text) -> TextArray = |c| first_match(c), unicode;
+    1039 REGEXP_MATCH_FLAGS "regexp_match" (Text, Text, Text) -> TextArray = |c| first_match(c), unicode;
+    1040 REGEXP_ALL_MATCHES "$regexp_matches" (Text, Text) -> TextArray = |c| all_matches(c), unicode;
+    1041 REGEXP_ALL_MATCHES_FLAGS "$regexp_matches" (Text, Text, Text) -> TextArray = |c| all_matches(c),
+        unicode;
     1042 ARRAY_ROW "$row" (TextArray, Int8) -> TextArray = |c| row(c);
     1043 REGEXP_SPLIT "regexp_split_to_array" (Text, Text) -> TextArray =
-        |c| split(c, "regexp_split_to_array()");
+        |c| split(c, "regexp_split_to_array()"), unicode;
     1044 REGEXP_SPLIT_FLAGS "regexp_split_to_array" (Text, Text, Text) -> TextArray =
-        |c| split(c, "regexp_split_to_array()");
+        |c| split(c, "regexp_split_to_array()"), unicode;
     1045 REGEXP_SPLIT_ROWS "$regexp_split_to_table" (Text, Text) -> TextArray =
-        |c| split(c, "regexp_split_to_table()");
+        |c| split(c, "regexp_split_to_table()"), unicode;
     1046 REGEXP_SPLIT_ROWS_FLAGS "$regexp_split_to_table" (Text, Text, Text) -> TextArray =
-        |c| split(c, "regexp_split_to_table()");
-    1047 REGEXP_COUNT "regexp_count" (Text, Text) -> Int4 = |c| count(c);
-    1048 REGEXP_COUNT_START "regexp_count" (Text, Text, Int4) -> Int4 = |c| count(c);
-    1049 REGEXP_COUNT_FLAGS "regexp_count" (Text, Text, Int4, Text) -> Int4 = |c| count(c);
-    1050 REGEXP_INSTR "regexp_instr" (Text, Text) -> Int4 = |c| instr(c);
-    1051 REGEXP_INSTR_START "regexp_instr" (Text, Text, Int4) -> Int4 = |c| instr(c);
-    1052 REGEXP_INSTR_N "regexp_instr" (Text, Text, Int4, Int4) -> Int4 = |c| instr(c);
-    1053 REGEXP_INSTR_END "regexp_instr" (Text, Text, Int4, Int4, Int4) -> Int4 = |c| instr(c);
-    1054 REGEXP_INSTR_FLAGS "regexp_instr" (Text, Text, Int4, Int4, Int4, Text) -> Int4 = |c| instr(c);
-    1055 REGEXP_INSTR_CAPTURE "regexp_instr" (Text, Text, Int4, Int4, Int4, Text, Int4) -> Int4 = |c| instr(c);
-    1056 REGEXP_LIKE "regexp_like" (Text, Text) -> Bool = matcher!(Flags::new(), true);
+        |c| split(c, "regexp_split_to_table()"), unicode;
+    1047 REGEXP_COUNT "regexp_count" (Text, Text) -> Int4 = |c| count(c), unicode;
+    1048 REGEXP_COUNT_START "regexp_count" (Text, Text, Int4) -> Int4 = |c| count(c), unicode;
+    1049 REGEXP_COUNT_FLAGS "regexp_count" (Text, Text, Int4, Text) -> Int4 = |c| count(c), unicode;
+    1050 REGEXP_INSTR "regexp_instr" (Text, Text) -> Int4 = |c| instr(c), unicode;
+    1051 REGEXP_INSTR_START "regexp_instr" (Text, Text, Int4) -> Int4 = |c| instr(c), unicode;
+    1052 REGEXP_INSTR_N "regexp_instr" (Text, Text, Int4, Int4) -> Int4 = |c| instr(c), unicode;
+    1053 REGEXP_INSTR_END "regexp_instr" (Text, Text, Int4, Int4, Int4) -> Int4 = |c| instr(c), unicode;
+    1054 REGEXP_INSTR_FLAGS "regexp_instr" (Text, Text, Int4, Int4, Int4, Text) -> Int4 = |c| instr(c),
+        unicode;
+    1055 REGEXP_INSTR_CAPTURE "regexp_instr" (Text, Text, Int4, Int4, Int4, Text, Int4) -> Int4 = |c| instr(c),
+        unicode;
+    1056 REGEXP_LIKE "regexp_like" (Text, Text) -> Bool = matcher!(Flags::new(), true), unicode;
     1057 REGEXP_LIKE_FLAGS "regexp_like" (Text, Text, Text) -> Bool = |c| {
         let options = Options::of(c, 2, "regexp_like()")?;
         is_match(c, options.flags).map(Value::Bool)
-    };
-    1058 REGEXP_SUBSTR "regexp_substr" (Text, Text) -> Text = |c| substr(c);
-    1059 REGEXP_SUBSTR_START "regexp_substr" (Text, Text, Int4) -> Text = |c| substr(c);
-    1060 REGEXP_SUBSTR_N "regexp_substr" (Text, Text, Int4, Int4) -> Text = |c| substr(c);
-    1061 REGEXP_SUBSTR_FLAGS "regexp_substr" (Text, Text, Int4, Int4, Text) -> Text = |c| substr(c);
-    1062 REGEXP_SUBSTR_CAPTURE "regexp_substr" (Text, Text, Int4, Int4, Text, Int4) -> Text = |c| substr(c);
-    1063 REGEXP_REPLACE "regexp_replace" (Text, Text, Text) -> Text = |c| replace(c, Flags::new(), 1, 1);
-    1064 REGEXP_REPLACE_FLAGS "regexp_replace" (Text, Text, Text, Text) -> Text = |c| replace_with_options(c);
-    1065 REGEXP_REPLACE_START "regexp_replace" (Text, Text, Text, Int4) -> Text = |c| replace_from(c);
-    1066 REGEXP_REPLACE_N "regexp_replace" (Text, Text, Text, Int4, Int4) -> Text = |c| replace_from(c);
+    }, unicode;
+    1058 REGEXP_SUBSTR "regexp_substr" (Text, Text) -> Text = |c| substr(c), unicode;
+    1059 REGEXP_SUBSTR_START "regexp_substr" (Text, Text, Int4) -> Text = |c| substr(c), unicode;
+    1060 REGEXP_SUBSTR_N "regexp_substr" (Text, Text, Int4, Int4) -> Text = |c| substr(c), unicode;
+    1061 REGEXP_SUBSTR_FLAGS "regexp_substr" (Text, Text, Int4, Int4, Text) -> Text = |c| substr(c), unicode;
+    1062 REGEXP_SUBSTR_CAPTURE "regexp_substr" (Text, Text, Int4, Int4, Text, Int4) -> Text = |c| substr(c),
+        unicode;
+    1063 REGEXP_REPLACE "regexp_replace" (Text, Text, Text) -> Text = |c| replace(c, Flags::new(), 1, 1),
+        unicode;
+    1064 REGEXP_REPLACE_FLAGS "regexp_replace" (Text, Text, Text, Text) -> Text = |c| replace_with_options(c),
+        unicode;
+    1065 REGEXP_REPLACE_START "regexp_replace" (Text, Text, Text, Int4) -> Text = |c| replace_from(c), unicode;
+    1066 REGEXP_REPLACE_N "regexp_replace" (Text, Text, Text, Int4, Int4) -> Text = |c| replace_from(c),
+        unicode;
     1067 REGEXP_REPLACE_N_FLAGS "regexp_replace" (Text, Text, Text, Int4, Int4, Text) -> Text =
-        |c| replace_from(c);
+        |c| replace_from(c), unicode;
     1068 SUBSTRING_REGEX "substring" (Text, Text) -> Text =
-        |c| substring(c.text(0)?, c.text(1)?, c.limits());
+        |c| substring(c.text(0)?, c.text(1)?, c.limits()), unicode;
     1069 SUBSTRING_SIMILAR "substring" (Text, Text, Text) -> Text = |c| {
         let pattern = similar::to_regex(c.text(1)?, Some(c.text(2)?))?;
         substring(c.text(0)?, &pattern, c.limits())
-    };
+    }, unicode;
     1070 SIMILAR_ESCAPE "similar_escape" (Text, Text) -> Text = |c| similar_escape(c), lax;
     1071 SIMILAR_TO_ESCAPE "similar_to_escape" (Text) -> Text = |c| similar_to_escape(c);
     1072 SIMILAR_TO_ESCAPE_CHAR "similar_to_escape" (Text, Text) -> Text = |c| similar_to_escape(c);

@@ -113,6 +113,9 @@ fn the_catalogue_is_the_recorded_one() {
         if d.volatility != Volatility::Immutable {
             now += &format!(" {:?}", d.volatility).to_lowercase();
         }
+        if let Some(data) = d.data {
+            now += &format!(" by {}", data.code());
+        }
         now.push('\n');
     }
     for d in crate::agg::all() {

@@ -411,9 +411,9 @@ functions! {
     486 OCTET_LENGTH "octet_length" (Text) -> Int4 = |c| int4(c.text(0)?.len());
     487 OCTET_LENGTH_BPCHAR "octet_length" (Bpchar) -> Int4 = |c| int4(c.text(0)?.len());
     488 BIT_LENGTH "bit_length" (Text) -> Int4 = |c| int4(c.text(0)?.len() * 8);
-    489 LOWER "lower" (Text) -> Text = |c| text(lower(c.text(0)?));
-    490 UPPER "upper" (Text) -> Text = |c| text(upper(c.text(0)?));
-    491 INITCAP "initcap" (Text) -> Text = |c| text(initcap(c.text(0)?));
+    489 LOWER "lower" (Text) -> Text = |c| text(lower(c.text(0)?)), unicode;
+    490 UPPER "upper" (Text) -> Text = |c| text(upper(c.text(0)?)), unicode;
+    491 INITCAP "initcap" (Text) -> Text = |c| text(initcap(c.text(0)?)), unicode;
     492 SUBSTR "substr" (Text, Int4) -> Text = |c| substring(c.text(0)?, c.int4(1)?, None);
     493 SUBSTR_LENGTH "substr" (Text, Int4, Int4) -> Text =
         |c| substring(c.text(0)?, c.int4(1)?, Some(c.int4(2)?));
