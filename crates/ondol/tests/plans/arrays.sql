@@ -19,3 +19,6 @@ SELECT id, x FROM t, unnest(a) AS x WHERE id = 5;
 SELECT id, x, n FROM t LEFT JOIN unnest(b) WITH ORDINALITY AS u(x, n) ON n = id;
 SELECT ARRAY(SELECT c FROM t WHERE id < 5 ORDER BY c);
 UPDATE t SET a[1] = c, a[2:3] = '{1,2}' WHERE id = 1;
+-- Of an array that is a parameter, another table's, or computed, each item is looked up once.
+SELECT c FROM t WHERE id = ANY (string_to_array(current_setting('search_path'), ',')::integer[]);
+SELECT x.c FROM t y JOIN t x ON x.id = ANY (y.a) WHERE y.id = 5;

@@ -7,14 +7,16 @@
 //! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
 use super::logical::{Expr, ExprKind, Hidden};
-use super::physical::{Access, KeyValue};
+use super::physical::{Access, End, KeyValue};
+use super::prefix;
 use super::refs::{Inputs, RelSet};
 use super::ways::Ways;
 use crate::bound::CTID;
 use crate::foreign::ForeignTable;
 use crate::imply::implies;
 use ondol_engine::{IndexDef, IndexKind, Table};
-use ondol_types::func::Volatility;
+use ondol_types::array::Array;
+use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::{Type, TypeId, Value};
 use std::sync::LazyLock;
 
@@ -135,8 +137,8 @@ fn width(t: TypeId) -> u8 {
 struct Conditions<'a> {
     /// (column, value, the condition)
     equal: Vec<(u16, KeyValue<'a>, &'a Expr)>,
-    /// (column, is a lower bound, value, inclusive, the condition)
-    bounds: Vec<(u16, bool, &'a Expr, bool, &'a Expr)>,
+    /// (column, is a lower bound, value, inclusive, the condition, unless it says more)
+    bounds: Vec<(u16, bool, End<'a>, bool, Option<&'a Expr>)>,
 }
 
 fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> Conditions<'a> {
@@ -155,8 +157,12 @@ fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> C
             }
             match cond {
                 Cond::Eq => out.equal.push((column, KeyValue::One(value), e)),
-                Cond::Lt | Cond::Le => out.bounds.push((column, false, value, cond == Cond::Le, e)),
-                Cond::Gt | Cond::Ge => out.bounds.push((column, true, value, cond == Cond::Ge, e)),
+                Cond::Lt | Cond::Le => {
+                    out.bounds.push((column, false, End::Value(value), cond == Cond::Le, Some(e)))
+                }
+                Cond::Gt | Cond::Ge => {
+                    out.bounds.push((column, true, End::Value(value), cond == Cond::Ge, Some(e)))
+                }
                 Cond::Ne => {}
             }
         }
@@ -168,6 +174,25 @@ fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> C
                 if fits {
                     out.equal.push((column, KeyValue::List(list), e));
                 }
+            }
+        }
+        if let Some((arg, prefix)) = prefix::of(e)
+            && let Some(column) = column_of(arg, place.rel)
+            && matches!(ty(column), TypeId::TEXT | TypeId::VARCHAR)
+        {
+            out.bounds.push((column, true, End::Text(prefix.low), true, None));
+            if let Some((high, inclusive)) = prefix.high {
+                out.bounds.push((column, false, End::Text(high), inclusive, None))
+            }
+        }
+        if let Some((_, arg, array, c)) = any_of_array(e)
+            && let Some(column) = column_of(arg, place.rel)
+            && let Some(item) = array.ty.element()
+        {
+            // The comparison's own type may be that of an array of other strings.
+            let is_there = place.is_there(array) && !array.calls(Volatility::Volatile);
+            if is_there && key_fits(ty(column), c.left, item.id, true) {
+                out.equal.push((column, KeyValue::Items(array), e));
             }
         }
     }
@@ -182,16 +207,41 @@ fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> C
             out.equal.push((column, KeyValue::One(&TRUE), &TRUE))
         }
     }
-    // Single values first: a list is taken only where there is none.
-    out.equal.sort_by_key(|(_, v, _)| matches!(v, KeyValue::List(_)));
+    // Single values first: several are taken only where there is none.
+    out.equal.sort_by_key(|(_, v, _)| v.is_many());
     out
 }
 
-fn others(inputs: &Inputs, v: &KeyValue<'_>) -> bool {
+/// How many values are looked up.
+fn lookups_of(v: &KeyValue<'_>) -> f64 {
     match v {
-        KeyValue::One(e) => !inputs.refs(e).is_empty(),
-        KeyValue::List(l) => l.iter().any(|e| !inputs.refs(e).is_empty()),
+        KeyValue::One(_) => 1.0,
+        KeyValue::List(l) => l.len() as f64,
+        KeyValue::Items(Expr { kind: ExprKind::Const(Value::Opaque(ty, bytes)), .. }) => {
+            Array::of_type(*ty, bytes).len() as f64
+        }
+        KeyValue::Items(_) => ITEMS,
     }
+}
+
+/// Items of an array that is not known yet.
+const ITEMS: f64 = 10.0;
+
+/// `left = ANY (array)`: the function that compares, both, and what kind of comparison it is.
+pub fn any_of_array(e: &Expr) -> Option<(FuncId, &Expr, &Expr, classify::Comparison)> {
+    let ExprKind::Call { func: id::ANY_OF_ARRAY, args } = &e.kind else { return None };
+    let [left, array, Expr { kind: ExprKind::Const(Value::Int4(number)), .. }] = &args[..] else {
+        return None;
+    };
+    let func = FuncId(u16::try_from(*number).ok()?);
+    let c = comparison(func).filter(|c| c.cond == Cond::Eq)?;
+    Some((func, left, array, c))
+}
+
+fn others(inputs: &Inputs, v: &KeyValue<'_>) -> bool {
+    let mut found = false;
+    v.each(&mut |e| found |= !inputs.refs(e).is_empty());
+    found
 }
 
 /// The share of rows that the conditions leave; a second value that a column is to equal takes none away.
@@ -205,7 +255,7 @@ fn selectivity(conjuncts: &[&Expr], place: &Place<'_>) -> f64 {
                 known.push(column);
                 0.1
             }
-            _ if matches!(e.kind, ExprKind::InList { .. }) => 0.2,
+            _ if matches!(e.kind, ExprKind::InList { .. }) || any_of_array(e).is_some() => 0.2,
             _ => 0.33,
         })
         .product::<f64>()
@@ -217,7 +267,7 @@ fn selectivity(conjuncts: &[&Expr], place: &Place<'_>) -> f64 {
 struct Leading<'a> {
     keys: Vec<KeyValue<'a>>,
     by: Vec<&'a Expr>,
-    /// How many of them are lists: at most one.
+    /// How many of them are several values: at most one.
     lists: usize,
 }
 
@@ -227,9 +277,9 @@ fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> Leading<'a> {
         let Some((_, v, e)) = c.equal.iter().find(|(column, ..)| *column as usize == col.column) else {
             break;
         };
-        if let KeyValue::List(l) = v {
+        if v.is_many() {
             // One list a lookup; and none in front of a range.
-            if out.lists == 1 || l.is_empty() {
+            if out.lists == 1 || matches!(v, KeyValue::List([])) {
                 break;
             }
             out.lists += 1;
@@ -281,7 +331,7 @@ pub fn choose<'a>(
     let mut best_cost = cost(&best, n, limited, ways);
     if let Some((_, tids, by)) = c.equal.iter().find(|(column, ..)| *column == CTID) {
         let (tids, by) = (*tids, *by);
-        let lookups = if let KeyValue::List(l) = tids { l.len() as f64 } else { 1.0 };
+        let lookups = lookups_of(&tids);
         let choice = Choice {
             access: Access::Tid { tids, by },
             by: vec![by],
@@ -301,12 +351,9 @@ pub fn choose<'a>(
         let Leading { keys, mut by, lists } = all[number].clone();
         let uses_others = keys.iter().any(|k| others(place.inputs, k));
         let choice = if keys.len() == m {
-            let lookups = keys
-                .iter()
-                .map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 })
-                .product::<f64>();
+            let lookups = keys.iter().map(lookups_of).product::<f64>();
             let fetched = (rows_of_keys(number, m) * lookups).min(n);
-            let member = keys.iter().position(|k| matches!(k, KeyValue::List(_))).map(|at| by[at]);
+            let member = keys.iter().position(KeyValue::is_many).map(|at| by[at]);
             Choice {
                 access: Access::Lookup { index: number, keys, unique: index.unique, member },
                 by,
@@ -326,10 +373,10 @@ pub fn choose<'a>(
                 c.bounds
                     .iter()
                     .find(|(column, l, ..)| *column as usize == next.column && *l == lower)
-                    .map(|(_, _, v, inclusive, e)| ((*v, *inclusive), *e))
+                    .map(|(_, _, v, inclusive, e)| ((v.clone(), *inclusive), *e))
             };
             let (low, high) = (find(true), find(false));
-            by.extend(low.iter().chain(&high).map(|(_, e)| *e));
+            by.extend(low.iter().chain(&high).filter_map(|(_, e)| *e));
             let (low, high) = (low.map(|b| b.0), high.map(|b| b.0));
             let backward = order.and_then(|o| direction(index, k, &c, o));
             if k == 0 && low.is_none() && high.is_none() && backward.is_none() {
@@ -342,8 +389,8 @@ pub fn choose<'a>(
             };
             let fetched = (rows_of_keys(number, k) * share).max(1.0);
             let refers = |e: &Expr| !place.inputs.refs(e).is_empty();
-            let uses_others =
-                prefix.iter().any(|e| refers(e)) || [low, high].iter().flatten().any(|(e, _)| refers(e));
+            let uses_others = prefix.iter().any(|e| refers(e))
+                || low.iter().chain(&high).filter_map(|(e, _)| e.value()).any(refers);
             Choice {
                 access: Access::Range { index: number, prefix, low, high, backward: backward == Some(true) },
                 by,

@@ -1,12 +1,12 @@
 //! EXPLAIN: the physical tree in PostgreSQL's words, as text or as JSON.
 use super::logical::JoinKind;
-use super::logical::{Expr, Inside, OnConflict, Source};
-use super::physical::{Access, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
+use super::logical::{Expr, ExprKind, Inside, OnConflict, Source};
+use super::physical::{Access, End, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
 use super::show::{Names, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
 use crate::bound::{SetOperation, inner_query};
 use ondol_engine::Table;
-use ondol_types::{Type, TypeId};
+use ondol_types::{Type, TypeId, Value};
 use std::collections::{BTreeSet, HashSet};
 
 /// What a node is to the one above it.
@@ -487,6 +487,10 @@ fn width(ty: Type) -> u32 {
     }
 }
 
+fn text_of(text: &str) -> Expr {
+    Expr { kind: ExprKind::Const(Value::Text(text.into())), ty: Type::TEXT, at: u32::MAX }
+}
+
 fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -> Vec<String> {
     let mut parts = Vec::new();
     let column = |index: usize, n: usize| {
@@ -502,6 +506,7 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
                 let c = column(*index, n);
                 parts.push(match k {
                     KeyValue::One(e) => format!("({c} = {})", expr(e, names)),
+                    KeyValue::Items(e) => format!("({c} = ANY ({}))", expr(e, names)),
                     KeyValue::List(l) => {
                         let l: Vec<String> = l.iter().map(|e| expr(e, names)).collect();
                         format!("({c} IN ({}))", l.join(", "))
@@ -516,7 +521,11 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
             for (b, op) in [(low, ">"), (high, "<")] {
                 if let Some((e, inclusive)) = b {
                     let eq = if *inclusive { "=" } else { "" };
-                    parts.push(format!("({} {op}{eq} {})", column(*index, prefix.len()), expr(e, names)));
+                    let e = match e {
+                        End::Value(e) => expr(e, names),
+                        End::Text(text) => expr(&text_of(text), names),
+                    };
+                    parts.push(format!("({} {op}{eq} {e})", column(*index, prefix.len())));
                 }
             }
         }

@@ -21,6 +21,7 @@ pub mod logical;
 pub mod lower;
 pub mod operators;
 pub mod physical;
+pub mod prefix;
 pub mod price;
 pub mod refs;
 pub mod rewrite;

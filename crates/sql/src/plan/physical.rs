@@ -19,6 +19,39 @@ pub enum KeyValue<'a> {
     One(&'a Expr),
     /// One of these, each looked up once.
     List(&'a [Expr]),
+    /// One of an array's items, each looked up once.
+    Items(&'a Expr),
+}
+
+impl<'a> KeyValue<'a> {
+    /// Whether there may be several values.
+    pub fn is_many(&self) -> bool {
+        !matches!(self, KeyValue::One(_))
+    }
+    /// What it is made of.
+    pub fn each(&self, f: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            KeyValue::One(e) | KeyValue::Items(e) => f(e),
+            KeyValue::List(l) => l.iter().for_each(f),
+        }
+    }
+}
+
+/// An end of a range.
+#[derive(Clone, Debug)]
+pub enum End<'a> {
+    Value(&'a Expr),
+    /// A text that what a pattern is true of stands before, or behind ([`super::prefix`]).
+    Text(String),
+}
+
+impl<'a> End<'a> {
+    pub fn value(&self) -> Option<&'a Expr> {
+        match self {
+            End::Value(e) => Some(e),
+            End::Text(_) => None,
+        }
+    }
 }
 
 /// Which way into a table.
@@ -35,15 +68,15 @@ pub enum Access<'a> {
         index: usize,
         keys: Vec<KeyValue<'a>>,
         unique: bool,
-        /// Of a look-up by a list: that very condition.
+        /// Of a look-up by several values: that very condition.
         member: Option<&'a Expr>,
     },
     /// A B+-tree: values for the first columns, then bounds (value, inclusive) of the next.
     Range {
         index: usize,
         prefix: Vec<&'a Expr>,
-        low: Option<(&'a Expr, bool)>,
-        high: Option<(&'a Expr, bool)>,
+        low: Option<(End<'a>, bool)>,
+        high: Option<(End<'a>, bool)>,
         backward: bool,
     },
 }
@@ -290,24 +323,16 @@ impl<'a> Node<'a> {
                 match access {
                     Access::Full => {}
                     Access::Tid { tids, by } => {
-                        match tids {
-                            KeyValue::One(e) => f(e),
-                            KeyValue::List(l) => l.iter().for_each(&mut *f),
-                        }
+                        tids.each(f);
                         f(by)
                     }
                     Access::Lookup { keys, member, .. } => {
-                        for k in keys {
-                            match k {
-                                KeyValue::One(e) => f(e),
-                                KeyValue::List(l) => l.iter().for_each(&mut *f),
-                            }
-                        }
+                        keys.iter().for_each(|k| k.each(f));
                         member.iter().for_each(|e| f(e));
                     }
                     Access::Range { prefix, low, high, .. } => {
                         prefix.iter().for_each(|e| f(e));
-                        low.iter().chain(high).for_each(|b| f(b.0));
+                        low.iter().chain(high).filter_map(|b| b.0.value()).for_each(&mut *f);
                     }
                 }
             }

@@ -10,7 +10,7 @@ use super::{Gen, internal};
 use crate::bound::children;
 use crate::plan::classify::{comparison, hashable};
 use crate::plan::logical::{Expr, ExprKind, known};
-use ondol_types::func::{FuncId, Volatility};
+use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::{SqlResult, TypeId, Value};
 
 /// L2
@@ -144,20 +144,55 @@ impl<'a> Gen<'a> {
         for e in others {
             let skip = self.label();
             self.in_passing([e], |g| {
-                let mut r = g.key_value(e, column, skip)?;
-                g.op(Op::IfNull { a: Reg(r), to: skip });
-                if column == TypeId::BPCHAR {
-                    // Values that differ in trailing blanks alone are one key.
-                    let bare = g.register();
-                    g.op(Op::Retag { dst: Out(bare), a: Reg(r), ty: column });
-                    r = bare;
-                }
-                g.op(Op::HashPutNew { hash, row: Span::new(r, 1), to: skip });
+                let r = g.key_value(e, column, skip)?;
+                g.put_key(hash, r, column, skip);
                 Ok(())
             })?;
             self.here(skip);
         }
         self.here(full);
+        Ok(hash)
+    }
+
+    /// Puts a key into the set unless it is there, or NULL.
+    fn put_key(&mut self, hash: Hash, mut r: u16, column: TypeId, skip: Label) {
+        self.op(Op::IfNull { a: Reg(r), to: skip });
+        if column == TypeId::BPCHAR {
+            // Values that differ in trailing blanks alone are one key.
+            let bare = self.register();
+            self.op(Op::Retag { dst: Out(bare), a: Reg(r), ty: column });
+            r = bare;
+        }
+        self.op(Op::HashPutNew { hash, row: Span::new(r, 1), to: skip });
+    }
+
+    /// The items of an array as a set of keys, as [`Gen::key_list`].
+    pub fn key_items(&mut self, array: &'a Expr, column: TypeId) -> SqlResult<Hash> {
+        let item = array.ty.element().ok_or_else(|| internal("items of no array"))?;
+        let hash = self.hash(1, 1);
+        self.op(Op::HashClear { hash });
+        // The array and the place of an item, and a series of the places: next, stop, step, value.
+        let (call, series) = (self.registers(2), self.registers(4));
+        self.expr_into(array, call)?;
+        let one = self.constant(&Value::Int8(1));
+        let [next, stop, step, value] = [0, 1, 2, 3].map(|n| series + n);
+        self.op(Op::Move { dst: Out(next), a: Reg(one) });
+        self.op(Op::Move { dst: Out(step), a: Reg(one) });
+        self.op(Op::Call { dst: Out(stop), func: id::LONGEST_ARRAY, args: Span::new(call, 1) });
+        let (state, again, end) = (State(Span::new(series, 4)), self.label(), self.label());
+        self.op(Op::SeriesStart { state });
+        let mark = self.mark();
+        self.here(again);
+        let reset = self.reset(mark);
+        self.op(Op::SeriesNext { state, to: end });
+        self.op(Op::Move { dst: Out(call + 1), a: Reg(value) });
+        let key = self.register();
+        self.op(Op::Call { dst: Out(key), func: id::ARRAY_ITEM, args: Span::new(call, 2) });
+        let key = self.key_of(key, item.id, column, again);
+        self.put_key(hash, key, column, again);
+        self.jump(again);
+        self.here(end);
+        self.end_turns(mark, reset);
         Ok(hash)
     }
 

@@ -388,7 +388,8 @@ pub(super) fn point_update(
     Some(short)
 }
 
-/// A lookup by a list gives each row once, but through several keys of one row's versions it may come twice.
+/// A lookup by several values gives each row once, but through several keys of one row's versions it may come
+/// twice.
 fn has_list(a: &Access<'_>) -> bool {
-    matches!(a, Access::Lookup { keys, .. } if keys.iter().any(|k| matches!(k, KeyValue::List(_))))
+    matches!(a, Access::Lookup { keys, .. } if keys.iter().any(KeyValue::is_many))
 }

@@ -3,13 +3,13 @@ use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::ForeignDef;
 use super::{Consume, Gen, Source, Stored, internal};
-use crate::plan::access::{catalog_key, foreign_bounds};
+use crate::plan::access::{any_of_array, catalog_key, foreign_bounds};
 use crate::plan::classify::is_int;
 use crate::plan::logical::{self, Expr, ExprKind};
-use crate::plan::physical::{Access, KeyValue, Node, Operator};
+use crate::plan::physical::{Access, End, KeyValue, Node, Operator};
 use ondol_engine::Table;
 use ondol_types::func::FuncId;
-use ondol_types::{SqlResult, TypeId};
+use ondol_types::{SqlResult, TypeId, Value};
 use std::sync::Arc;
 
 /// What is known of a lookup when the plan is made.
@@ -212,22 +212,22 @@ impl<'a> Gen<'a> {
                 self.here(end);
                 Ok(())
             }
-            Access::Tid { tids: KeyValue::List(list), .. } => {
+            Access::Tid { tids, .. } => {
                 let cursor = self.cursor(table, None);
-                self.each_key(list, TypeId::TID, |g, r, next| {
+                self.each_key(tids, TypeId::TID, |g, r, next| {
                     g.op(Op::TidRow { cursor, a: Reg(r), to: next });
                     g.found(rel, cursor, recheck, next, node, consume)
                 })
             }
             Access::Lookup { index, keys, unique, member } => {
                 let cursor = self.cursor(table, Some(*index));
-                let list = keys.iter().position(|k| matches!(k, KeyValue::List(_)));
+                let list = keys.iter().position(KeyValue::is_many);
                 let columns: Vec<usize> =
                     table.def.indexes[*index].columns.iter().map(|c| c.column).collect();
                 let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());
                 let member = member.and_then(|e| match &e.kind {
                     ExprKind::InList { arg, eq, .. } => Some((*eq, &**arg)),
-                    _ => None,
+                    _ => any_of_array(e).map(|(eq, arg, ..)| (eq, arg)),
                 });
                 if member.is_none() && list.is_some() {
                     return Err(internal("a lookup by a list that is no condition"));
@@ -248,8 +248,7 @@ impl<'a> Gen<'a> {
                     let end = self.label();
                     return self.lookup(&lookup, None, end, consume);
                 };
-                let KeyValue::List(values) = keys[at] else { return Err(internal("a list of keys")) };
-                self.each_key(values, lookup.key_type(at), |g, r, next| {
+                self.each_key(&keys[at], lookup.key_type(at), |g, r, next| {
                     g.lookup(&lookup, Some((at, r)), next, consume)
                 })
             }
@@ -275,7 +274,10 @@ impl<'a> Gen<'a> {
                     // Without a bound, everything under the prefix.
                     let mut edge = if is_low { Edge::Before } else { Edge::After };
                     if let Some((e, inclusive)) = b {
-                        let r = self.key_value(e, ty, end)?;
+                        let r = match e {
+                            End::Value(e) => self.key_value(e, ty, end)?,
+                            End::Text(text) => self.constant(&Value::Text(text.clone())),
+                        };
                         self.op(Op::IfNull { a: Reg(r), to: end });
                         self.op(Op::Move { dst: Out(first + k as u16), a: Reg(r) });
                         n += 1;
@@ -304,15 +306,19 @@ impl<'a> Gen<'a> {
         }
     }
 
-    /// Each value of a list of keys once, as the column's type has it, in a register for `body`, which jumps
+    /// Each of several keys once, as the column's type has it, in a register for `body`, which jumps
     /// to the label for the next; NULLs are left out.
     fn each_key(
         &mut self,
-        list: &'a [Expr],
+        keys: &KeyValue<'a>,
         column: TypeId,
         body: impl FnOnce(&mut Gen<'a>, u16, Label) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        let hash = self.key_list(list, column)?;
+        let hash = match keys {
+            KeyValue::One(e) => self.key_list(std::slice::from_ref(*e), column)?,
+            KeyValue::List(list) => self.key_list(list, column)?,
+            KeyValue::Items(array) => self.key_items(array, column)?,
+        };
         self.op(Op::HashRewind { hash });
         let (next, end) = (self.label(), self.label());
         let mark = self.mark();
@@ -358,7 +364,7 @@ impl<'a> Gen<'a> {
             registers.push(match (k, given) {
                 (_, Some((at, r))) if at == n => r,
                 (KeyValue::One(e), _) => self.key_value(e, lookup.key_type(n), end)?,
-                (KeyValue::List(_), _) => return Err(internal("two lists of keys")),
+                _ => return Err(internal("two lists of keys")),
             });
         }
         let side_by_side = registers.windows(2).all(|w| w[0] & CONST == 0 && w[1] == w[0] + 1);
@@ -426,7 +432,11 @@ impl<'a> Gen<'a> {
     /// A value as a key of a column of that type; goes to `none` when no value of the column equals it.
     pub fn key_value(&mut self, e: &'a Expr, column: TypeId, none: Label) -> SqlResult<u16> {
         let r = self.expr(e)?;
-        let from = e.ty.id;
+        Ok(self.key_of(r, e.ty.id, column, none))
+    }
+
+    /// The same of a value in a register.
+    pub fn key_of(&mut self, r: u16, from: TypeId, column: TypeId, none: Label) -> u16 {
         if from != column && is_int(from) && is_int(column) {
             let dst = self.register();
             let ty = match column {
@@ -439,8 +449,8 @@ impl<'a> Gen<'a> {
             } else {
                 Op::Retag { dst: Out(dst), a: Reg(r), ty: column }
             });
-            return Ok(dst);
+            return dst;
         }
-        Ok(r)
+        r
     }
 }
