@@ -244,7 +244,7 @@ pub fn labels(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()
         let Some(user) = ty.user().filter(|u| u.kind == enumeration::CODE) else { continue };
         for (n, label) in user.parts.iter().enumerate() {
             let oid = FIRST_OID | 1 << 31 | user.number << 11 | (n as u32 & 0x7ff);
-            each(&row![Oid(oid), Oid(ty.oid()), (n + 1) as f32, Name(&label.name)])?;
+            each(&row![Oid(oid), Oid(ty.oid()), enumeration::order_of(label), Name(&label.name)])?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Types that stand in PostgreSQL's catalogue alone: stored expressions, privileges, numbers of transactions.
-//! Values of the first two are made by the database and not read from text.
+//! Types that stand in PostgreSQL's catalogue alone: stored expressions, privileges. Their values are made by
+//! the database and not read from text.
 //!
 //! Source: PostgreSQL 15's catalogue and its answers.
 
@@ -8,7 +8,7 @@ use crate::agg::AggDef;
 use crate::cast::CastContext::Implicit;
 use crate::func::{Context, FuncDef, OperatorDef};
 use crate::ty::{Category, TypeDef};
-use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
+use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 
 /// A stored expression, of which the text is kept.
 pub fn node_tree(text: &str) -> Value {
@@ -34,10 +34,6 @@ fn write(_: TypeId, bytes: &[u8], out: &mut String) {
 fn ended(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes.iter().copied().filter(|b| *b != 0));
     out.push(0)
-}
-
-fn number(bytes: &[u8]) -> u32 {
-    bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
 }
 
 macro_rules! internal {
@@ -79,24 +75,4 @@ internal! {
         },
         &[],
         &[];
-    xid TypeDef::opaque(28, "xid", "xid", Category::User, &FORM).array(1011),
-        Form {
-            width: Some(4),
-            input: |written, _, _| match super::super::oid::read(written) {
-                Ok(Value::Opaque(_, b)) => Ok(Value::Opaque(TypeId::XID, b)),
-                _ => Err(text::invalid_syntax("xid", written)),
-            },
-            output: |_, b, out| out.push_str(&number(b).to_string()),
-            compare: |a, b| number(a).cmp(&number(b)),
-            key: Key::Fixed {
-                width: 4,
-                make: |bytes| {
-                    let mut key = [0; 16];
-                    key[..4].copy_from_slice(&number(bytes).to_be_bytes());
-                    key
-                },
-            },
-        },
-        &[],
-        &[&["0"], &["1", "01"], &["4294967295"]];
 }

@@ -39,6 +39,7 @@ pub(crate) mod time;
 pub(crate) mod timetz;
 pub mod uuid;
 pub mod vector;
+mod xid;
 
 pub use internal::node_tree;
 
@@ -102,7 +103,7 @@ catalog! {
     34 PG_NODE_TREE PgNodeTree internal::pg_node_tree;
     /// A privilege.
     35 ACLITEM Aclitem internal::aclitem;
-    36 XID Xid internal::xid;
+    36 XID Xid xid;
     37 TIME Time time;
     38 TIMETZ Timetz timetz;
     39 TID Tid tid;

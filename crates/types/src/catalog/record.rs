@@ -412,6 +412,16 @@ functions! {
         |c| image_order(c).map(|o| Value::Bool(o.is_eq()));
     1433 RECORD_IMAGE_NE "record_image_ne" (Record, Record) -> Bool =
         |c| image_order(c).map(|o| Value::Bool(o.is_ne()));
+    1804 RECORD_IMAGE_LT "record_image_lt" (Record, Record) -> Bool =
+        |c| image_order(c).map(|o| Value::Bool(o.is_lt()));
+    1805 RECORD_IMAGE_LE "record_image_le" (Record, Record) -> Bool =
+        |c| image_order(c).map(|o| Value::Bool(o.is_le()));
+    1806 RECORD_IMAGE_GE "record_image_ge" (Record, Record) -> Bool =
+        |c| image_order(c).map(|o| Value::Bool(o.is_ge()));
+    1807 RECORD_IMAGE_GT "record_image_gt" (Record, Record) -> Bool =
+        |c| image_order(c).map(|o| Value::Bool(o.is_gt()));
+    1808 RECORD_IMAGE_ORDER "btrecordimagecmp" (Record, Record) -> Int4 =
+        |c| image_order(c).map(|o| Value::Int4(o as i32));
 }
 
 const R: TypeId = TypeId::RECORD;
@@ -425,6 +435,10 @@ pub(crate) const OPERATORS: &[&[OperatorDef]] = &[
     &[
         binary("*=", R, R, id::RECORD_IMAGE_EQ, "*=", "*<>"),
         binary("*<>", R, R, id::RECORD_IMAGE_NE, "*<>", "*="),
+        binary("*<", R, R, id::RECORD_IMAGE_LT, "*>", "*>="),
+        binary("*<=", R, R, id::RECORD_IMAGE_LE, "*>=", "*>"),
+        binary("*>=", R, R, id::RECORD_IMAGE_GE, "*<=", "*<"),
+        binary("*>", R, R, id::RECORD_IMAGE_GT, "*<", "*<="),
     ],
 ];
 
@@ -547,11 +561,29 @@ fn is_equal(c: &Call<'_>) -> SqlResult<bool> {
     order(c).map(Ordering::is_eq)
 }
 
-/// Whether fields are the same, not merely equal.
+/// The order of fields by the bytes that PostgreSQL has of them: they are the same, not merely equal, or one
+/// comes first, by no order that means anything. Of numerics, and of what has a form of its own here, the
+/// bytes are others: they are in their usual order, and those that are equal in that of their texts.
 fn image_order(c: &Call<'_>) -> SqlResult<Ordering> {
-    first_difference(c, |a, b| match a.to_owned().is_same(&b.to_owned()) {
-        true => Ordering::Equal,
-        false => value::compare(a, b).then(Ordering::Less),
+    /// What lies in a word, which PostgreSQL compares without sign.
+    fn word(v: ValueRef<'_>) -> Option<u64> {
+        Some(match v {
+            ValueRef::Bool(b) => b.into(),
+            ValueRef::Int2(n) => i64::from(n) as u64,
+            ValueRef::Int4(n) | ValueRef::Date(n) => i64::from(n) as u64,
+            ValueRef::Int8(n) | ValueRef::Timestamp(n) | ValueRef::Timestamptz(n) => n as u64,
+            ValueRef::Float8(f) => f.to_bits(),
+            _ => return None,
+        })
+    }
+    first_difference(c, |a, b| match (a, b) {
+        (ValueRef::Text(a), ValueRef::Text(b)) => a.cmp(b),
+        (ValueRef::Bytea(a), ValueRef::Bytea(b)) => a.cmp(b),
+        _ => match (word(a), word(b)) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ if a.to_owned().is_same(&b.to_owned()) => Ordering::Equal,
+            _ => value::compare(a, b).then_with(|| a.to_owned().to_string().cmp(&b.to_owned().to_string())),
+        },
     })
 }
 

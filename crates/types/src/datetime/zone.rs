@@ -562,12 +562,10 @@ fn written_out(zone: &str) -> Option<(&str, i32, &str)> {
         Some(quoted) => quoted.split_once('>')?,
         None => {
             let at = zone.find(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | ','))?;
+            // Without a name it is written out, too: `+02:00` is west of Greenwich.
             zone.split_at(at)
         }
     };
-    if name.is_empty() {
-        return None;
-    }
     let (sign, rest) = match rest.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, rest.strip_prefix('+').unwrap_or(rest)),
@@ -646,6 +644,8 @@ mod tests {
             ("a/b+1:0:60", -3660),
             ("e154", -154 * 3600),
             ("<+05>-05", 5 * 3600),
+            ("5", -5 * 3600),
+            ("-05:30", 19800),
         ] {
             let Some(Place::Offset(found)) = place(zone) else { panic!("{zone}") };
             assert_eq!(found, east, "{zone}");
@@ -653,7 +653,9 @@ mod tests {
             assert_eq!((session.at(0).east, session.name()), (east, &*zone.to_uppercase()));
             assert_eq!(Zone::of_name(zone).unwrap(), Some(session));
         }
-        for zone in ["a168", "abc1:60", "abc1:2:61", "abc1:", "a+-5", "5", "-5", "nowhere", "foo+"] {
+        for zone in
+            ["a168", "abc1:60", "abc1:2:61", "abc1:", "a+-5", "168", "5:", "nowhere", "foo+", "+", ",", ""]
+        {
             assert!(place(zone).is_none(), "{zone}");
         }
         assert!(Zone::of_name("est").unwrap().is_some() && Zone::of_name("msk").unwrap().is_none());

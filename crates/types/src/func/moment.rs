@@ -634,8 +634,9 @@ fn numbered_place(zone: &str) -> SqlResult<Place> {
         return place(zone);
     };
     let unknown = || invalid(format!("time zone \"{zone}\" not recognized"));
-    let parts: Vec<i32> =
-        number.split(':').map(|p| p.parse()).collect::<Result<_, _>>().map_err(|_| unknown())?;
+    // What stands behind a colon may be left out.
+    let part = |p: &str| if p.is_empty() { Ok(0) } else { p.parse() };
+    let parts: Vec<i32> = number.split(':').map(part).collect::<Result<_, _>>().map_err(|_| unknown())?;
     let (hours, minutes, seconds) = match parts[..] {
         [n] if number.len() > 2 => (n / 100, n % 100, 0),
         [h] => (h, 0, 0),

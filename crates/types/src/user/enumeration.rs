@@ -9,6 +9,8 @@
 //!   or all before the last; only after thirty that come each right behind the same label is there no room.
 //! - **G3** A label that was added to an enum is not given as a value before the transaction that has added
 //!   it has committed ([`super::Fresh`]), as in PostgreSQL, in whose indexes values would outlive a rollback.
+//! - **G4** The number that the catalogue shows of a label is PostgreSQL's. It is the label's text where its
+//!   key does not tell it: of labels that came between others.
 //!
 //! Source: PostgreSQL 15's documentation, 8.7 and 9.10, CREATE TYPE and ALTER TYPE, and its answers.
 
@@ -171,8 +173,38 @@ pub fn with_label(def: &UserDef, label: &str, place: Place<'_>) -> SqlResult<Use
     };
     let key = key.ok_or_else(|| no_room("at this place"))?;
     let mut def = def.clone();
-    def.parts.insert(at, Part { key, name: label.to_string(), text: None, ty: None });
+    let order = |def: &UserDef, i: usize| def.parts.get(i).map(order_of);
+    let between = |def: &UserDef| match (at.checked_sub(1).and_then(|i| order(def, i)), order(def, at)) {
+        (None, None) => Some(1.0),
+        (Some(below), None) => Some(below + 1.0),
+        (None, Some(above)) => Some(above - 1.0),
+        (Some(below), Some(above)) => {
+            Some((below + above) / 2.0).filter(|middle| *middle != below && *middle != above)
+        }
+    };
+    let number = match between(&def) {
+        Some(number) => number,
+        None => {
+            // There is no number between these: all get others, as in PostgreSQL.
+            for (n, label) in def.parts.iter_mut().enumerate() {
+                label.text = Some((n + 1).to_string())
+            }
+            between(&def).unwrap_or_default()
+        }
+    };
+    let mut part = Part { key, name: label.to_string(), text: None, ty: None };
+    if order_of(&part) != number {
+        part.text = Some(number.to_string())
+    }
+    def.parts.insert(at, part);
     Ok(def)
+}
+
+/// What PostgreSQL numbers a label with (`enumsortorder`): 1, 2, ... at first, one less or more at an end,
+/// the middle between two others (G4).
+pub fn order_of(label: &Part) -> f32 {
+    let said = label.text.as_ref().and_then(|t| t.parse().ok());
+    said.unwrap_or_else(|| (label.key as f64 / END as f64 + 1.0) as f32)
 }
 
 /// The enum with another name for a label.
