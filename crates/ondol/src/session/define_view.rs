@@ -56,6 +56,9 @@ fn dependents_of(c: &Catalog, of: &Object) -> Vec<Object> {
     if let Object::Table { name, .. } | Object::View { name, .. } = of {
         found.extend(returning(c, name).map(|f| Object::Function(f.id)))
     }
+    if let Object::Function(id) = of {
+        found.extend(bind::routine::leaning_on(c, *id).into_iter().map(Object::Function))
+    }
     found.sort_by_key(|o| std::cmp::Reverse(o.id()));
     found
 }

@@ -484,6 +484,7 @@ impl Session {
             whole: text.into(),
             prepared_us: self.connection.transaction_time_us(),
             executed: 0,
+            columns: ready.plan().map_or_else(|| [].into(), |p| p.columns.clone()),
         };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())
@@ -528,6 +529,10 @@ impl Session {
                 e
             })?;
             return match ready {
+                Ready::Plan(p) if p.columns != named.columns => Err(SqlError::new(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "cached plan must not change result type",
+                )),
                 Ready::Plan(p) => self.run_with_values(&p, &values, out),
                 Ready::Other(b) => self.run_utility(&named.text, &b, &values, out),
                 Ready::Empty => Ok(()),

@@ -14,6 +14,7 @@
 //! - **7** A text is looked up together with the path by which its names are ([`Listed`]). A session's own
 //!   plans are all of its path; those of registered queries are of none.
 use crate::session::plan::Plan;
+use crate::session::rows::Column;
 use ondol_base::sync::{Mutex, RwLock};
 use ondol_engine::name::USUAL_PATH;
 use ondol_engine::{Catalog, Charge, Meanings, Path};
@@ -355,6 +356,8 @@ pub(crate) struct Named {
     pub prepared_us: i64,
     /// How often it was executed.
     pub executed: i64,
+    /// The result's columns, which stay what they are.
+    pub columns: Arc<[Column]>,
 }
 
 impl Plans {

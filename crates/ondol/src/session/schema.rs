@@ -54,7 +54,10 @@ impl Session {
 
     /// A statement within CREATE SCHEMA: the schema stands first in its path.
     fn make_element(&mut self, schema: &str, text: &str) -> SqlResult<()> {
-        let listed = format!("{}, {}", name::quote(schema), self.settings.search_path());
+        let listed = match self.settings.search_path().trim() {
+            "" => name::quote(schema),
+            others => format!("{}, {others}", name::quote(schema)),
+        };
         loop {
             let bound = self.bind_element(text, &listed).map_err(|mut e| {
                 // Its place is in the element's own text.

@@ -939,16 +939,19 @@ impl<'a> Binder<'a> {
         // As in a new table.
         column.packed = true;
         // What a quoted literal is depends on what it stands beside: of a type of another category it would
-        // be something else.
+        // be something else. So the default stays a value of the type that the column had.
         let differs = old.ty.id.def().category != ty.id.def().category;
-        let default = default_of(self.catalog, column);
-        if let Some(text) = &old.default
-            && (default.is_err() || differs && check::has_literal(text))
-        {
+        if let Some(text) = &old.default {
+            if differs && check::has_literal(text) || default_of(self.catalog, column).is_err() {
+                let was = self.catalog.shown_type(Path::public(), old.ty);
+                column.default = Some(format!("CAST(({text}) AS {was})"))
+            }
             let to = super::name_of(ty.id);
-            let message =
-                format!("default for column \"{}\" cannot be cast automatically to type {to}", c.name);
-            return Err(wrong(sqlstate::DATATYPE_MISMATCH, message));
+            if default_of(self.catalog, column).is_err() {
+                let message =
+                    format!("default for column \"{}\" cannot be cast automatically to type {to}", c.name);
+                return Err(wrong(sqlstate::DATATYPE_MISMATCH, message));
+            }
         }
         altered.columns[n] = match (given, &altered.columns[n]) {
             (Some(text), _) => AlteredColumn::Computed(text),
@@ -960,18 +963,23 @@ impl<'a> Binder<'a> {
             (None, same) => same.clone(),
         };
         let was = altered.old.column(&c.name).unwrap_or(n);
-        for check in &def.checks {
-            if !check::names(self.catalog, &altered.old, check, was)? {
+        for i in 0..def.checks.len() {
+            if !check::names(self.catalog, &altered.old, &def.checks[i], was)? {
                 continue;
             }
-            let name = &check.name;
-            refuse(
-                differs && check::has_literal(&check.text),
-                format_args!("another type of a column that constraint \"{name}\" compares with a literal"),
-            )?;
+            if differs && check::has_literal(&def.checks[i].text) {
+                // A literal stays one of the type that it had.
+                let (old, over) = (&altered.old, check::Over::Predicate);
+                let text = &def.checks[i].text;
+                let shown =
+                    crate::deparse::over_row(self.catalog, &old.full_name(), &old.columns, over, text)?;
+                check::columns_in(self.catalog, &def.full_name(), &def.columns, &shown).map_err(placeless)?;
+                def.checks[i].text = shown
+            }
+            let check = &def.checks[i];
             // It may say something else of a value of another type.
             if check.validated {
-                altered.validate.push(name.clone())
+                altered.validate.push(check.name.clone())
             }
         }
         Ok(())

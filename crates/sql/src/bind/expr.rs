@@ -1,7 +1,7 @@
 //! Expressions: constants, names, operators, truth; and what columns are called after them.
 
 use super::tree::{at, kind, need, place, refuse_at, string, strings, unexpected, variant};
-use super::types::{bind_type, type_label};
+use super::types::{any_type, bind_type, type_label};
 use super::written::Note;
 use super::{Binder, coerce, constant, name_of};
 use crate::bound::{Expr, ExprKind};
@@ -224,7 +224,18 @@ impl<'a> Binder<'a> {
 
     fn type_cast(&mut self, c: &'a tree::TypeCast) -> SqlResult<Expr> {
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
-        let to = bind_type(self.names(), name)?;
+        let to = any_type(self.names(), name)?;
+        let to = match kind(need(&c.arg)?)? {
+            // A literal has no type by then either.
+            Kind::AConst(_) if to.id == TypeId::UNKNOWN => {
+                let arg = self.operand(need(&c.arg)?)?;
+                if arg.ty.id == TypeId::UNKNOWN {
+                    return Ok(arg);
+                }
+                bind_type(self.names(), name)?
+            }
+            _ => bind_type(self.names(), name)?,
+        };
         let arg = match kind(need(&c.arg)?)? {
             Kind::AArrayExpr(a) if to.base().id.is_array() => self.array_expr(a, Some(to.base()))?,
             _ => self.operand(need(&c.arg)?)?,

@@ -469,6 +469,10 @@ impl<'a> Binder<'a> {
             }
             ReindexObjectType::ReindexObjectDatabase => (all(None), alone("REINDEX DATABASE")),
             // PostgreSQL's own tables have no indexes here.
+            ReindexObjectType::ReindexObjectSystem if concurrently => {
+                let message = "cannot reindex system catalogs concurrently";
+                return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
             ReindexObjectType::ReindexObjectSystem => (Vec::new(), alone("REINDEX SYSTEM")),
             ReindexObjectType::Undefined => return Err(unexpected("REINDEX")),
         };
@@ -499,7 +503,14 @@ impl<'a> Binder<'a> {
         index_kind: IndexKind,
     ) -> SqlResult<KeyPart> {
         refuse(!e.opclassopts.is_empty(), "options of an operator class")?;
-        let (part, ty, label) = match e.expr.as_deref() {
+        let mut expression = e.expr.as_deref();
+        // COLLATE around the whole expression is the key's, and no part of the expression.
+        let mut within = None;
+        while let Some(Kind::CollateClause(c)) = expression.map(kind).transpose()? {
+            within = within.or(strings(&c.collname)?.last().copied());
+            expression = c.arg.as_deref();
+        }
+        let (part, ty, label) = match expression {
             None => {
                 let column = column_of(def, &e.name)?;
                 (Part::Column(column), def.columns[column].ty.id, e.name.clone())
@@ -514,13 +525,13 @@ impl<'a> Binder<'a> {
             }
         };
         let mut form = String::new();
-        if let Some(name) = strings(&e.collation)?.last() {
+        if let Some(name) = strings(&e.collation)?.last().copied().or(within) {
             expr::check_collation(name, ty, -1)?;
             let own = match &part {
                 Part::Column(n) => def.columns[*n].collation.as_deref(),
                 Part::Hidden(..) => None,
             };
-            if *name != own.unwrap_or("default") {
+            if name != own.unwrap_or("default") {
                 form += &format!(" COLLATE {}", quote(name))
             }
         }
@@ -768,26 +779,28 @@ pub(super) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<St
     out
 }
 
+/// Whether an expression calls a registered query.
+pub(super) fn calls(e: &Expr, function: u32) -> bool {
+    let mut is_there = false;
+    crate::bound::walk_expr(e, 0, &mut |e, _| {
+        if let Some(q) = crate::bound::inner_query(e) {
+            let is_it = |r: &crate::bound::RelEntry| matches!(&r.rel, Rel::Function { function: f, .. } if f.id == function);
+            is_there |= q.rels.iter().any(is_it)
+        }
+        !is_there
+    });
+    is_there
+}
+
 /// The indexes that call a registered query, each with its table's number.
 pub fn calling(catalog: &Catalog, function: u32) -> Vec<(Name, u32)> {
     let mut found = Vec::new();
     for table in catalog.tables() {
-        let calls = |e: &Expr| {
-            let mut is_there = false;
-            crate::bound::walk_expr(e, 0, &mut |e, _| {
-                if let Some(q) = crate::bound::inner_query(e) {
-                    let is_it = |r: &crate::bound::RelEntry| matches!(&r.rel, Rel::Function { function: f, .. } if f.id == function);
-                    is_there |= q.rels.iter().any(is_it)
-                }
-                !is_there
-            });
-            is_there
-        };
         if table.def.shown().len() == table.def.columns.len() {
             continue;
         }
         let hidden: Vec<usize> = (computed_of(catalog, &table.def).into_iter())
-            .filter(|h| calls(&h.2))
+            .filter(|h| calls(&h.2, function))
             .map(|h| usize::from(h.0))
             .collect();
         let named = table.def.indexes.iter().filter(|i| i.all_columns().any(|c| hidden.contains(&c)));

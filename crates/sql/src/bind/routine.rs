@@ -73,6 +73,17 @@ pub fn left_out(catalog: &Catalog, f: &FunctionDef, place: usize) -> SqlResult<E
     Ok(e)
 }
 
+/// The functions that call another where a call of theirs leaves an argument out.
+pub fn leaning_on(catalog: &Catalog, function: u32) -> Vec<u32> {
+    let leans = |f: &FunctionDef| {
+        let first = f.args.len().saturating_sub(f.defaults.len());
+        let calls = |n| left_out(catalog, f, n).is_ok_and(|e| super::index::calls(&e, function));
+        (first..f.args.len()).any(calls)
+    };
+    let all = catalog.functions.values().filter(|f| f.id != function && !f.defaults.is_empty());
+    all.filter(|f| leans(f)).map(|f| f.id).collect()
+}
+
 /// The same as it is written ([`super::written`]).
 pub fn default_as_written(catalog: &Catalog, f: &FunctionDef, place: usize) -> SqlResult<(Expr, Notes)> {
     default_in(catalog, f, place, true)

@@ -63,6 +63,10 @@ impl<'a> Binder<'a> {
                     return Err(SqlError::unsupported(format_args!("{what} in CREATE SCHEMA")));
                 }
             };
+            if relation.is_some_and(|r| r.relpersistence == "t") {
+                let message = "cannot create temporary relation in non-temporary schema";
+                return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
+            }
             let given = relation.map_or("", |r: &RangeVar| &r.schemaname);
             if !given.is_empty() && given != name {
                 let message = format!(

@@ -12,7 +12,7 @@ use crate::catalog;
 use ondol_engine::Name;
 use ondol_types::catalog::{oid, registered};
 use ondol_types::func::id;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, known, name, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -288,11 +288,18 @@ fn misplaced(clause: Clause, name: &str) -> Option<SqlError> {
 
 impl<'a> Binder<'a> {
     /// A system column, where it may be used. A view shows a table's number as it is written.
-    fn system_value(&self, item: &Item, name: &str, e: Expr, location: i32) -> SqlResult<Expr> {
+    fn system_value(
+        &self,
+        (item, depth): (&Item, u16),
+        name: &str,
+        e: Expr,
+        location: i32,
+    ) -> SqlResult<Expr> {
+        let rel = if let ItemColumns::Rel(rel) = item.columns { rel } else { 0 };
         match self.levels.last().and_then(|l| misplaced(l.clause, name)) {
             Some(error) => Err(at(error, location)),
             None if name == "ctid" => Ok(e),
-            None => Ok(self.noted(e, || Note::Value(format!("{}.{name}", name::quote(&item.name))))),
+            None => Ok(self.noted(e, || Note::System { depth, rel, name: name.to_string() })),
         }
     }
 
@@ -372,7 +379,7 @@ impl<'a> Binder<'a> {
                 if found.next().is_some() {
                     return Err(ambiguous(name, location));
                 }
-                return self.system_value(item, name, outer(e, depth), location);
+                return self.system_value((item, depth), name, outer(e, depth), location);
             }
         }
         // The row of such a clause is no table's yet.
@@ -480,7 +487,7 @@ impl<'a> Binder<'a> {
             return match place.and_then(|p| level.item_column(item, p)) {
                 Some((_, expr)) => Ok(outer(expr, depth)),
                 None if let Some(e) = level.system_column(item, name) => {
-                    self.system_value(item, name, outer(e, depth), location)
+                    self.system_value((item, depth), name, outer(e, depth), location)
                 }
                 None if known::is_system_column(name) && level.is_table(item) => {
                     Err(system_column(name, location))

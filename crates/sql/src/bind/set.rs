@@ -400,7 +400,16 @@ impl<'a> Binder<'a> {
                     } else {
                         b.add_set(name, Kind::One, vec![e], c.location)?
                     };
-                    targets.push(Target { expr: e, name: name.to_string(), hidden: false });
+                    match super::row::fields_of_type(e.ty.id).filter(|_| e.ty.base() == e.ty) {
+                        // Its fields are columns.
+                        Some(fields) => {
+                            for (i, f) in fields.iter().enumerate() {
+                                let expr = b.field_at(e.clone(), i, f);
+                                targets.push(Target { expr, name: f.0.clone(), hidden: false })
+                            }
+                        }
+                        None => targets.push(Target { expr: e, name: name.to_string(), hidden: false }),
+                    }
                 }
                 if !b.level().aggregates.is_empty() {
                     let message = "aggregate functions are not allowed in functions in FROM";

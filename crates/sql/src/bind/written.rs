@@ -25,6 +25,8 @@ pub enum Note {
     Rows { name: String, registered: Option<u32>, args: Vec<Expr> },
     /// CURRENT_DATE and its kin.
     Value(String),
+    /// A system column of a relation of the query so many levels out, which stands for a constant.
+    System { depth: u16, rel: u16, name: String },
     /// CASE with an operand: each condition compares it.
     Case(Box<Expr>),
     /// The argument of the cast that it is.

@@ -447,12 +447,14 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
         (
             "information_schema.parameters",
             "specific_catalog, specific_schema, specific_name, ordinal_position, parameter_mode, is_result,
-             as_locator, parameter_name, data_type, udt_catalog, udt_schema, udt_name, dtd_identifier",
+             as_locator, parameter_name, data_type, udt_catalog, udt_schema, udt_name, dtd_identifier,
+             parameter_default",
             format!(
                 "SELECT {DB}, n.nspname, p.proname || '_' || p.oid, x.n,
                     CASE coalesce(p.proargmodes[x.n::int4], 'i') WHEN 'o' THEN 'OUT' WHEN 'b' THEN 'INOUT'
                         WHEN 't' THEN 'OUT' ELSE 'IN' END,
-                    'NO', 'NO', nullif(p.proargnames[x.n::int4], ''), {data_type}, {DB}, nt.nspname, t.typname, x.n
+                    'NO', 'NO', nullif(p.proargnames[x.n::int4], ''), {data_type}, {DB}, nt.nspname, t.typname, x.n,
+                    pg_catalog.pg_get_function_arg_default(p.oid, x.n::int4)
                  FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_proc p ON n.oid = p.pronamespace
                  JOIN LATERAL pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
                     WITH ORDINALITY x(ty, n) ON true {types}",

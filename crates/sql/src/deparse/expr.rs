@@ -56,7 +56,7 @@ impl<'q> Scribe<'q> {
                 return Shape::Operator(name.clone(), binary);
             }
             Some(Note::Function { name, syntax: true }) if name == "timezone" => return Shape::Closed,
-            Some(Note::Function { .. } | Note::Rows { .. } | Note::Value(_)) => {
+            Some(Note::Function { .. } | Note::Rows { .. } | Note::Value(_) | Note::System { .. }) => {
                 return Shape::Closed;
             }
             Some(Note::Case(_)) => return Shape::Closed,
@@ -403,6 +403,10 @@ impl<'q> Scribe<'q> {
                 self.named(&name, args, &[])
             }
             (Note::Value(text), _) => self.put(text),
+            (Note::System { depth, rel, name }, _) => {
+                let of = self.scope_name(usize::from(*depth), *rel);
+                self.put(&format!("{of}.{name}"))
+            }
             (Note::DomainValue(_), _) => self.put("VALUE"),
             (Note::Case(subject), ExprKind::Case { whens, otherwise }) => {
                 self.case(Some(subject), whens, otherwise.as_deref(), e.ty)

@@ -1,11 +1,12 @@
 //! Queries: their clauses, in PostgreSQL's order and on its lines.
 use super::name::written;
 use super::{ITEM, JOIN, STANDARD, Scope, Scribe};
-use crate::bind::written::{Call, WrittenJoin};
+use crate::bind::written::{Call, Note, WrittenJoin};
 use crate::bound::{CTID, Expr, ExprKind, From, JoinKind, OrderKey, Query, Rel, SetOperation, With};
 use ondol_engine::name::PG_CATALOG;
 use ondol_engine::view::{Slot, using};
 use ondol_engine::{LockStrength, Name, Wait};
+use ondol_types::func::id;
 use ondol_types::name::quote;
 
 impl<'q> Scribe<'q> {
@@ -390,13 +391,7 @@ impl<'q> Scribe<'q> {
             return;
         }
         if let Some(how) = how.filter(|w| !w.calls.is_empty()) {
-            let several = how.rows_from || how.calls.len() > 1;
-            self.put(if several { "ROWS FROM(" } else { "" });
-            for (n, call) in how.calls.iter().enumerate() {
-                self.put(if n > 0 { ", " } else { "" });
-                self.put_call(call)
-            }
-            self.put(if several { ")" } else { "" });
+            self.put_calls(&how.calls, how.rows_from);
             self.put(if how.ordinality { " WITH ORDINALITY" } else { "" });
             self.put(&format!(" {name}"));
             return self.column_list(&columns);
@@ -460,6 +455,32 @@ impl<'q> Scribe<'q> {
         let Rel::With(number) = rel else { return None };
         let name = self.with.iter().find(|w| w.0 == *number)?.1;
         Some(self.name(name))
+    }
+
+    /// The calls of a function in FROM, as PostgreSQL shows them: unnest of several arrays is one of each.
+    fn put_calls(&mut self, calls: &'q [Call], rows_from: bool) {
+        let is_unnest = |c: &Call| c.registered.is_none() && c.name == "unnest";
+        let arrays: usize = calls.iter().map(|c| c.args.len()).sum();
+        if arrays > 1 && calls.iter().all(is_unnest) {
+            self.put("UNNEST(");
+            self.list(calls.iter().flat_map(|c| &c.args), true);
+            return self.put(")");
+        }
+        let several = rows_from || calls.len() > 1;
+        self.put(if several { "ROWS FROM(" } else { "" });
+        for (n, call) in calls.iter().enumerate() {
+            self.put(if n > 0 { ", " } else { "" });
+            if !is_unnest(call) || call.args.len() < 2 {
+                self.put_call(call);
+                continue;
+            }
+            for (n, array) in call.args.iter().enumerate() {
+                self.put(if n > 0 { "), unnest(" } else { "unnest(" });
+                self.expr(array, true)
+            }
+            self.put(")")
+        }
+        self.put(if several { ")" } else { "" });
     }
 
     fn put_call(&mut self, call: &'q Call) {
@@ -556,6 +577,9 @@ impl<'q> Scribe<'q> {
 
     /// The name that an expression gives a column of a result by itself.
     fn plain_name(&self, e: &'q Expr) -> Option<String> {
+        if let Some(Note::System { name, .. }) = self.notes.of(e) {
+            return Some(name.clone());
+        }
         match &e.kind {
             ExprKind::Column { depth, rel, column } if self.notes.of(e).is_none() => {
                 let n = self.scopes.len().checked_sub(1 + usize::from(*depth))?;
@@ -567,6 +591,8 @@ impl<'q> Scribe<'q> {
                     None => q.rels.get(rel)?.columns.get(column).map(|c| c.0.clone()),
                 }
             }
+            // A column of numbers of objects, which is called as it is.
+            ExprKind::Call { func: id::NAMED, args } => self.plain_name(args.first()?),
             ExprKind::Coalesce(list) => {
                 self.merged(list)?;
                 Some(self.own_name_of(self.scopes.last()?.query?, list.first()?)?.to_string())
