@@ -17,11 +17,14 @@
 //!   that did not ask, which finds nothing told, and parks on.
 //! - **F5** Stacks without tasks are kept, the one that was used last for the next task. Those beneath the
 //!   first few keep only their shallow part of memory: what a task needed deeper is given back to the system.
+//! - **F6** Who waits for descriptors beside its tasks is told by an event ([`Worker::with_event`]). It is set
+//!   only for a thread that said that it is about to sleep, which says so before it looks for the last time.
 //!
 //! What needs a deep stack, and never parks, runs on the thread's by [`on_thread_stack`]: so fibers' stacks
 //! can be small, of which there are many. In simulated worlds fibers are the world's, of which a
 //! [`sim::Worker`] runs several: that a wait keeps the thread, where it should give way, is a hang there.
 use crate::clock;
+use crate::event::Event;
 use crate::park::{self, Parker};
 use crate::sim;
 use corosensei::stack::{DefaultStack, Stack};
@@ -33,6 +36,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,6 +47,19 @@ struct Inbox {
     told: Mutex<Vec<u32>>,
     /// Where the worker's thread sleeps.
     bell: Parker,
+    /// F6, and whether the thread is about to sleep.
+    event: Option<Event>,
+    sleeps: AtomicBool,
+}
+
+impl Inbox {
+    fn ring(&self) {
+        match &self.event {
+            Some(event) if self.sleeps.swap(false, Ordering::SeqCst) => event.set(),
+            Some(_) => {}
+            None => self.bell.unpark(),
+        }
+    }
 }
 
 /// A place for a fiber, as parkers know it.
@@ -53,7 +70,7 @@ pub(crate) struct Seat {
 impl Seat {
     pub(crate) fn tell(&self) {
         self.inbox.told.lock().unwrap_or_else(|e| e.into_inner()).push(self.place);
-        self.inbox.bell.unpark()
+        self.inbox.ring()
     }
 }
 
@@ -62,7 +79,7 @@ impl Seat {
 pub struct Bell(Arc<Inbox>);
 impl Bell {
     pub fn ring(&self) {
-        self.0.bell.unpark()
+        self.0.ring()
     }
 }
 
@@ -190,9 +207,17 @@ impl Worker {
 
     /// For tasks with stacks of that many bytes, of which those that are never touched take no memory.
     pub fn new(stack_bytes: usize) -> Worker {
+        Worker::of(stack_bytes, Inbox::default())
+    }
+    /// The same for a thread that sleeps elsewhere: where `event` wakes it (F6). It calls
+    /// [`Worker::go_to_sleep`] before, and [`Worker::run_ready`] after that.
+    pub fn with_event(stack_bytes: usize, event: Event) -> Worker {
+        Worker::of(stack_bytes, Inbox { event: Some(event), ..Inbox::default() })
+    }
+    fn of(stack_bytes: usize, inbox: Inbox) -> Worker {
         Worker {
             running: Rc::new(Running { yielder: Cell::new(ptr::null()), seat: RefCell::new(None) }),
-            inbox: Arc::default(),
+            inbox: Arc::new(inbox),
             stack_bytes,
             waiting: VecDeque::new(),
             ready: VecDeque::new(),
@@ -205,6 +230,10 @@ impl Worker {
     }
     pub fn bell(&self) -> Bell {
         Bell(self.inbox.clone())
+    }
+    /// What wakes the thread, if it sleeps elsewhere (F6).
+    pub fn event(&self) -> Option<&Event> {
+        self.inbox.event.as_ref()
     }
     /// Tasks that have not ended.
     pub fn tasks(&self) -> usize {
@@ -256,7 +285,24 @@ impl Worker {
         Ok(())
     }
 
-    fn run_ready(&mut self) -> std::io::Result<bool> {
+    /// Until when the thread may sleep elsewhere (F6): at once, where a task can go on; `Some(None)`, until
+    /// it is told. [`Worker::is_awake`] follows the sleep.
+    pub fn go_to_sleep(&mut self) -> Option<Option<Duration>> {
+        self.inbox.sleeps.store(true, Ordering::SeqCst);
+        let is_told = !self.inbox.told.lock().unwrap_or_else(|e| e.into_inner()).is_empty();
+        if is_told || !self.waiting.is_empty() || !self.ready.is_empty() {
+            self.is_awake();
+            return None;
+        }
+        Some(self.deadlines.peek().map(|Reverse((at, _))| *at))
+    }
+    /// The thread sleeps no more. It clears the event itself, where that woke it.
+    pub fn is_awake(&self) {
+        self.inbox.sleeps.store(false, Ordering::SeqCst)
+    }
+
+    /// Runs every task that can go on, once; false if none could. As [`Worker::turn`], without sleep.
+    pub fn run_ready(&mut self) -> std::io::Result<bool> {
         self.ready.extend(self.inbox.told.lock().unwrap_or_else(|e| e.into_inner()).drain(..));
         if !self.deadlines.is_empty() {
             let now = clock::now();

@@ -18,6 +18,7 @@ pub mod fiber;
 pub mod heap;
 pub mod interrupt;
 pub mod media;
+pub mod net;
 pub mod oid;
 pub mod park;
 pub mod pool;

@@ -27,6 +27,26 @@ pub fn next_u64() -> u64 {
     GENERATOR.try_with(|g| g.borrow_mut().next()).unwrap_or_else(|_| seeded().next())
 }
 
+/// Bytes that nobody can guess, from the system's generator: for keys and nonces.
+pub fn secret<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut have = 0;
+    while have < N {
+        // SAFETY: so many bytes to write.
+        let n = unsafe { libc::getrandom(bytes[have..].as_mut_ptr().cast(), N - have, 0) };
+        match usize::try_from(n) {
+            Ok(n) => have += n,
+            Err(_) => {
+                let e = std::io::Error::last_os_error();
+                if e.kind() != std::io::ErrorKind::Interrupted {
+                    return Err(e);
+                }
+            }
+        }
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

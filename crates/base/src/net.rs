@@ -1,0 +1,167 @@
+//! What a server asks the system for beside the standard library's sockets: which of many descriptors are
+//! ready (epoll), and who is at the other end of a Unix socket.
+use std::ffi::CStr;
+use std::io::{Error, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Descriptors that are waited for together.
+pub struct Poll(OwnedFd);
+
+/// What is waited for of a descriptor. That its other end is gone is told in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Interest {
+    pub read: bool,
+    pub write: bool,
+}
+
+impl Interest {
+    pub const READ: Interest = Interest { read: true, write: false };
+    fn bits(self) -> u32 {
+        let mut bits = 0;
+        if self.read {
+            bits |= libc::EPOLLIN
+        }
+        if self.write {
+            bits |= libc::EPOLLOUT
+        }
+        bits as u32
+    }
+}
+
+/// A descriptor that is ready, by the key that it was added with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready {
+    pub key: u64,
+    /// There is something to be read, or the end.
+    pub read: bool,
+    pub write: bool,
+    /// The other end is gone.
+    pub gone: bool,
+}
+
+impl Poll {
+    pub fn new() -> Result<Poll> {
+        // SAFETY: takes no pointers.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(Error::last_os_error());
+        }
+        // SAFETY: a descriptor that was just made, and is nobody else's.
+        Ok(Poll(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+    fn control(&self, what: libc::c_int, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> Result<()> {
+        let mut event = libc::epoll_event { events: interest.bits(), u64: key };
+        // SAFETY: the event is there while the call lasts.
+        match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd.as_raw_fd(), &mut event) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os_error()),
+        }
+    }
+    /// Waits for the descriptor as well, until it is closed.
+    pub fn add(&self, fd: impl AsFd, key: u64, interest: Interest) -> Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), key, interest)
+    }
+    /// Waits for something else of a descriptor that was added.
+    pub fn change(&self, fd: impl AsFd, key: u64, interest: Interest) -> Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), key, interest)
+    }
+    /// Waits for the descriptor no more.
+    pub fn remove(&self, fd: impl AsFd) -> Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), 0, Interest::default())
+    }
+    /// Puts those into `ready` that are so: at once if there are some, else when there is one, or after
+    /// `limit`.
+    pub fn wait(&self, ready: &mut Vec<Ready>, limit: Option<Duration>) -> Result<()> {
+        const MOST: usize = 256;
+        ready.clear();
+        // Rounded up, so that whoever waits for a time does not come early, again and again.
+        let limit = limit.map_or(-1, |l| {
+            let ms = l.as_millis() + u128::from(l.subsec_nanos() % 1_000_000 != 0);
+            libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
+        });
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
+        // SAFETY: room for so many events.
+        let n = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), MOST as i32, limit) };
+        let Ok(n) = usize::try_from(n) else {
+            let e = Error::last_os_error();
+            return if e.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(e) };
+        };
+        ready.extend(events[..n].iter().map(|e| {
+            let (bits, key) = (e.events as libc::c_int, e.u64);
+            let gone = bits & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
+            Ready { key, read: bits & libc::EPOLLIN != 0, write: bits & libc::EPOLLOUT != 0, gone }
+        }));
+        Ok(())
+    }
+}
+
+/// The user, by the system's number, whose process is at the other end of a Unix socket.
+pub fn peer(socket: impl AsFd) -> Result<u32> {
+    // SAFETY: an all-zero value is one.
+    let mut found: libc::ucred = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    let (fd, place) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast());
+    // SAFETY: as many bytes to write as are told.
+    match unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &mut size) } {
+        0 => Ok(found.uid),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// The name of a user of the system.
+pub fn user_name(number: u32) -> Option<String> {
+    let mut room = vec![0u8; 4096];
+    // SAFETY: an all-zero value is one.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut found: *mut libc::passwd = std::ptr::null_mut();
+    // SAFETY: the entry, room of that size, and the place of the result are there while the call lasts.
+    let failed =
+        unsafe { libc::getpwuid_r(number, &mut entry, room.as_mut_ptr().cast(), room.len(), &mut found) };
+    if failed != 0 || found.is_null() {
+        return None;
+    }
+    // SAFETY: an entry was found: its name ends with a zero, and lies in the room.
+    let name = unsafe { CStr::from_ptr(entry.pw_name) };
+    name.to_str().ok().map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn descriptors_are_ready_when_something_came() {
+        let (mut a, mut b) = UnixStream::pair().unwrap();
+        let poll = Poll::new().unwrap();
+        poll.add(&a, 7, Interest::READ).unwrap();
+        let mut ready = vec![];
+        poll.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+        assert_eq!(ready, []);
+        b.write_all(b"x").unwrap();
+        poll.wait(&mut ready, None).unwrap();
+        assert_eq!(ready, [Ready { key: 7, read: true, write: false, gone: false }]);
+        a.read_exact(&mut [0]).unwrap();
+        poll.change(&a, 8, Interest { read: true, write: true }).unwrap();
+        poll.wait(&mut ready, None).unwrap();
+        assert_eq!(ready, [Ready { key: 8, read: false, write: true, gone: false }]);
+        drop(b);
+        poll.wait(&mut ready, None).unwrap();
+        assert!(ready[0].read && ready[0].gone, "{ready:?}");
+        poll.remove(&a).unwrap();
+        poll.wait(&mut ready, Some(Duration::from_millis(1))).unwrap();
+        assert_eq!(ready, []);
+    }
+
+    #[test]
+    fn a_peer_has_a_number_and_a_name() {
+        let (a, _b) = UnixStream::pair().unwrap();
+        // SAFETY: takes no pointers.
+        let own = unsafe { libc::geteuid() };
+        assert_eq!(peer(&a).unwrap(), own);
+        assert_eq!(user_name(0).as_deref(), Some("root"));
+        assert_eq!(user_name(u32::MAX - 7), None);
+    }
+}
