@@ -6,7 +6,7 @@ use std::process::Command;
 /// From the ground up; crates on one floor do not know each other.
 const FLOORS: [&[&str]; 6] = [
     &["ondol-base", "ondol-types", "ondol-ring"],
-    &["ondol-index", "ondol-durability", "ondol-sqlite", "ondol-pgwal", "ondol-scan"],
+    &["ondol-index", "ondol-durability", "ondol-sqlite", "ondol-pgwal", "ondol-scan", "ondol-wire"],
     &["ondol-kernel", "ondol-preload", "ondol-innodb"],
     &["ondol-engine"],
     &["ondol-sql"],

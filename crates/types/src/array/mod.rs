@@ -290,7 +290,7 @@ pub(crate) fn is_whole(element: TypeId, bytes: &[u8]) -> bool {
 
 /// An array that is being made.
 #[derive(Clone, Debug)]
-pub(crate) struct Builder {
+pub struct Builder {
     pub element: TypeId,
     is_wide: bool,
     count: usize,
@@ -307,7 +307,7 @@ impl Builder {
         Builder { element, is_wide, count: 0, has_nulls: false, nulls, ends, data }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
     /// The bytes taken so far.
