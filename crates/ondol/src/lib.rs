@@ -42,6 +42,7 @@
 //! | `scan` | several threads for one statement's scan of a large table |
 //! | `columnar` | COPY to and from Parquet, with `scan` |
 //! | `innodb` | tables of MySQL and MariaDB: `innodb_scan` in SQL, and `Session::import`, with `scan` |
+//! | `server` | a database served to PostgreSQL's clients: [`server`] |
 //! | `command` | the command `ondol`, with `innodb` |
 //!
 //! Errors are PostgreSQL's: a SQLSTATE, a message, often a position and a hint ([`Error`]).
@@ -53,6 +54,8 @@
 mod database;
 #[cfg(feature = "innodb")]
 mod innodb;
+#[cfg(feature = "server")]
+pub mod server;
 mod session;
 mod temporary;
 mod transfer;

@@ -153,6 +153,8 @@ pub struct Session {
     pub(crate) savepoints: u64,
     /// No statement ran in the transaction yet.
     pub(crate) fresh: bool,
+    /// The transaction is no block: it was begun for statements that came together (control/X4).
+    pub(crate) implicit: bool,
     pub(crate) plans: Plans,
     pub(crate) cursors: Cursors,
     pub(crate) host: SessionHost,
@@ -191,6 +193,7 @@ impl Session {
             transactions: 0,
             savepoints: 0,
             fresh: false,
+            implicit: false,
             plans: Plans::new(database.plans.clone()),
             cursors: Cursors::default(),
             on_notice: None,

@@ -84,6 +84,7 @@ impl Session {
                         let into = Into { table: &table.0, columns, defaults, options };
                         // The input borrows the output, which progress is told to as well: so none is told
                         // here unless the input is counted by its owner.
+                        out.copying(columns.len(), None);
                         let input = out.copy_in()?;
                         let done = self.copy_from(&into, input, bound, &mut |_| {}, None);
                         // Whoever gives the input may have ended it because of the same wish.
@@ -113,12 +114,17 @@ impl Session {
                     (CopyFormat::Parquet(_), Some(_)) => return Err(not_built()),
                 }
             }
-            Copy::To { query, end, format } => match end {
-                CopyEnd::Client => {
+            Copy::To { query, end, format } => match (self.copied(query, bound)?, end) {
+                (plan, CopyEnd::Client) => {
+                    let quote = match format {
+                        CopyFormat::Text(o) if o.csv => Some(o.quote),
+                        _ => None,
+                    };
+                    out.copying(plan.columns.len(), quote);
                     let mut sink = out.copy_out()?;
-                    self.copy_to(query, format, &mut *sink, bound)?
+                    self.copy_to(&plan, format, &mut *sink)?
                 }
-                CopyEnd::File(path) => {
+                (plan, CopyEnd::File(path)) => {
                     let to = Path::new(path);
                     let create = |e| file_error(path, "create", e);
                     #[cfg(feature = "innodb")]
@@ -129,8 +135,7 @@ impl Session {
                     }
                     if is_in_place(to) {
                         let mut file = File::create(to).map_err(create)?;
-                        let done =
-                            self.copy_to(query, format, &mut file, bound).map_err(|e| in_file(path, e))?;
+                        let done = self.copy_to(&plan, format, &mut file).map_err(|e| in_file(path, e))?;
                         // What is no file of a disk has nothing to sync.
                         if file.metadata().is_ok_and(|m| m.is_file()) {
                             file.sync_all().map_err(|e| file_error(path, "write", e))?;
@@ -139,7 +144,7 @@ impl Session {
                     } else {
                         let unfinished = Unfinished::create(to).map_err(create)?;
                         let done = self
-                            .copy_to(query, format, &mut &unfinished.file, bound)
+                            .copy_to(&plan, format, &mut &unfinished.file)
                             .map_err(|e| in_file(path, e))?;
                         unfinished.finish().map_err(|e| file_error(path, "write", e))?;
                         done
@@ -150,22 +155,25 @@ impl Session {
         out.done(&format!("COPY {rows}"), token)
     }
 
-    fn copy_to(
-        &mut self,
-        query: &Query,
-        format: &CopyFormat,
-        sink: &mut dyn Write,
-        bound: &Bound,
-    ) -> SqlResult<(u64, Option<Token>)> {
+    /// The plan of a query whose rows are copied.
+    fn copied(&self, query: &Query, bound: &Bound) -> SqlResult<Arc<Plan>> {
         let inner = Bound {
             is_foreign: bound.is_foreign,
             ..Bound::of(Statement::Query(query.clone()), bound.params.clone(), bound.catalog_version)
         };
-        let plan = Arc::new(Plan::new(self.compile(&inner)?));
+        Ok(Arc::new(Plan::new(self.compile(&inner)?)))
+    }
+
+    fn copy_to(
+        &mut self,
+        plan: &Arc<Plan>,
+        format: &CopyFormat,
+        sink: &mut dyn Write,
+    ) -> SqlResult<(u64, Option<Token>)> {
         match format {
-            CopyFormat::Text(options) => self.copy_to_text(&plan, options, sink),
+            CopyFormat::Text(options) => self.copy_to_text(plan, options, sink),
             #[cfg(feature = "columnar")]
-            CopyFormat::Parquet(unrepresentable) => self.copy_to_parquet(&plan, *unrepresentable, sink),
+            CopyFormat::Parquet(unrepresentable) => self.copy_to_parquet(plan, *unrepresentable, sink),
             #[cfg(not(feature = "columnar"))]
             CopyFormat::Parquet(_) => Err(not_built()),
         }

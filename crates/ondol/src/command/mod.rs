@@ -12,6 +12,8 @@ mod inspect;
 mod record;
 mod report;
 mod script;
+#[cfg(feature = "server")]
+mod serve;
 mod shell;
 mod sim;
 mod sqlite;
@@ -38,6 +40,9 @@ struct Line {
 enum Command {
     /// Run SQL on a database: interactively, from -c and -f, or from standard input
     Shell(shell::Args),
+    /// Serve a database to PostgreSQL's clients
+    #[cfg(feature = "server")]
+    Serve(serve::Args),
     /// Run the subscriber directory: load, index, query, kill, recover, prove
     Demo(demo::Args),
     /// Verify a database's images, logs and indexes without changing anything
@@ -169,6 +174,8 @@ pub fn main() -> ExitCode {
     ondol_base::interrupt::file_limit_is_an_error();
     let done = match Line::parse().command {
         Command::Shell(a) => shell::run(a),
+        #[cfg(feature = "server")]
+        Command::Serve(a) => serve::run(a),
         Command::Demo(a) => demo::run(a),
         Command::Check(a) => check::run(a),
         Command::Inspect(a) => inspect::run(a),

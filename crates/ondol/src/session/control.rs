@@ -5,6 +5,8 @@
 //!   all else is refused with 25P02.
 //! - **X3** What PostgreSQL warns of (BEGIN inside a transaction, COMMIT outside one) is a warning here, and
 //!   what it refuses (SAVEPOINT outside a transaction) is refused.
+//! - **X4** Statements that come together, as one text or in a pipeline, share a transaction that none of them
+//!   begins. BEGIN makes it a block, COMMIT and ROLLBACK end it with a warning, and savepoints are refused.
 use crate::session::Session;
 use crate::session::output::Output;
 use ondol_engine::{Access, Token};
@@ -62,6 +64,9 @@ fn outside(what: &str) -> SqlError {
 impl Session {
     /// Starts a transaction, with the session's defaults where nothing is said.
     pub(crate) fn start_transaction(&mut self, modes: Modes) -> SqlResult<()> {
+        if std::mem::take(&mut self.implicit) {
+            return self.change_transaction(modes);
+        }
         if self.connection.in_transaction() {
             // What it says of the transaction's mode is obeyed (X3).
             self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
@@ -83,6 +88,30 @@ impl Session {
         Ok(())
     }
 
+    /// Begins a transaction for statements that come together (X4).
+    #[cfg(feature = "server")]
+    pub(crate) fn begin_implicit(&mut self) -> SqlResult<()> {
+        self.start_transaction(Modes::default())?;
+        self.implicit = true;
+        Ok(())
+    }
+    /// Ends it, if it is one still.
+    #[cfg(feature = "server")]
+    pub(crate) fn end_implicit(&mut self) -> SqlResult<Option<Token>> {
+        match self.implicit {
+            true => {
+                // A block from now on, so that nobody is warned.
+                self.implicit = false;
+                self.commit()
+            }
+            false => Ok(None),
+        }
+    }
+    /// In a transaction that a statement began.
+    fn in_block(&self) -> bool {
+        self.connection.in_transaction() && !self.implicit
+    }
+
     /// The open transaction's modes.
     fn modes(&self) -> Modes {
         Modes {
@@ -95,13 +124,15 @@ impl Session {
     /// COMMIT: the tag says ROLLBACK when the transaction had failed. AND CHAIN starts another, unless the
     /// commit is refused.
     pub(crate) fn end_transaction(&mut self, chain: bool, out: &mut dyn Output) -> SqlResult<()> {
-        if chain && !self.connection.in_transaction() {
+        if chain && !self.in_block() {
             return Err(outside("COMMIT AND CHAIN"));
         }
         let modes = self.modes();
-        if !self.connection.in_transaction() {
+        if !self.in_block() {
             self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-            return out.done("COMMIT", None);
+            if !self.implicit {
+                return out.done("COMMIT", None);
+            }
         }
         let failed = self.connection.is_failed();
         // Settings follow the outcome: a commit that is refused (a serialization failure) rolls back.
@@ -125,6 +156,12 @@ impl Session {
     }
 
     pub(crate) fn undo_transaction(&mut self, chain: bool) -> SqlResult<()> {
+        if chain && !self.in_block() {
+            return Err(outside("ROLLBACK AND CHAIN"));
+        }
+        if !self.in_block() {
+            self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
         if self.connection.in_transaction() {
             let modes = self.modes();
             self.connection.rollback();
@@ -132,10 +169,6 @@ impl Session {
             if chain {
                 self.start_transaction(modes)?
             }
-        } else if chain {
-            return Err(outside("ROLLBACK AND CHAIN"));
-        } else {
-            self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
         Ok(())
     }
@@ -178,6 +211,7 @@ impl Session {
     }
 
     fn settings_ended(&mut self, changed: bool) {
+        self.implicit = false;
         self.marks.clear();
         self.cursors.sweep();
         match changed {
@@ -187,7 +221,7 @@ impl Session {
     }
 
     pub(crate) fn set_savepoint(&mut self, name: &str) -> SqlResult<()> {
-        if !self.connection.in_transaction() {
+        if !self.in_block() {
             return Err(outside("SAVEPOINT"));
         }
         self.connection.savepoint(name)?;
@@ -196,7 +230,7 @@ impl Session {
     }
 
     pub(crate) fn free_savepoint(&mut self, name: &str) -> SqlResult<()> {
-        if !self.connection.in_transaction() {
+        if !self.in_block() {
             return Err(outside("RELEASE SAVEPOINT"));
         }
         self.connection.release_savepoint(name)?;
@@ -210,7 +244,7 @@ impl Session {
     }
 
     pub(crate) fn back_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
-        if !self.connection.in_transaction() {
+        if !self.in_block() {
             return Err(outside("ROLLBACK TO SAVEPOINT"));
         }
         self.connection.rollback_to_savepoint(name)?;

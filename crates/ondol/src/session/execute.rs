@@ -1,4 +1,5 @@
 //! Statements that are not compiled: each variant of the binder's [`Statement`] and what is done for it.
+use crate::session::QueryId;
 use crate::session::Session;
 use crate::session::define::wanted;
 use crate::session::output::Output;
@@ -6,6 +7,7 @@ use crate::session::plan::{Plan, Ready};
 use crate::session::planned::column;
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
+use crate::session::settings::Settings;
 use ondol_engine::{Access, ColumnDef, FunctionDef, Name, Nature, STALE, Table};
 use ondol_sql::bind;
 use ondol_sql::bound::{AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
@@ -448,26 +450,45 @@ impl Session {
             self.settings.set_read_only(self.quick.default_read_only);
             self.settings.set_deferrable(self.quick.default_deferrable);
         }
+        let columns = shown_columns(&self.settings, name)?;
         if name.eq_ignore_ascii_case("all") {
-            let columns: Arc<[Column]> =
-                ["name", "setting", "description"].iter().map(|n| column(n, TypeId::TEXT)).collect();
             let settings = self.settings.clone();
             let all: Vec<_> = settings.all().map(|s| (s.name, s.shown, s.short_desc)).collect();
             give(columns, all.iter().map(|(n, v, a)| [*n, v.as_str(), *a]), out)?;
         } else {
-            let (name, value) = self.settings.show(name)?;
-            give(Arc::new([column(&name, TypeId::TEXT)]), [[value.as_str()]].into_iter(), out)?;
+            let (_, value) = self.settings.show(name)?;
+            give(columns, [[value.as_str()]].into_iter(), out)?;
         }
         out.done("SHOW", None)
     }
 
-    fn prepare_named(&mut self, name: &str, types: &[TypeId], statement: &str, text: &str) -> SqlResult<()> {
-        if self.plans.prepared.contains_key(name) {
-            return Err(SqlError::new(
-                sqlstate::DUPLICATE_PREPARED_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
+    /// The columns of a statement's result; none for statements without one.
+    pub(crate) fn columns_of(&mut self, ready: &Ready) -> SqlResult<Arc<[Column]>> {
+        let bound = match ready {
+            Ready::Plan(plan) => return Ok(plan.columns.clone()),
+            Ready::Other(bound) => bound,
+            Ready::Empty => return Ok([].into()),
+        };
+        match &bound.statement {
+            Statement::Show(name) => shown_columns(&self.settings, name),
+            Statement::Explain { .. } => Ok(explained_columns()),
+            Statement::Fetch(fetch) => self.fetched_columns(fetch),
+            Statement::Execute { name, args } => match self.plans.prepared.get(name).cloned() {
+                Some(named) => {
+                    let ready = self.ready_in(&named.text, &named.types, named.styles)?;
+                    self.columns_of(&ready)
+                }
+                None => {
+                    let id = self.choose_function(name, args)?.id;
+                    Ok(self.query_plan(QueryId(id))?.columns.clone())
+                }
+            },
+            _ => Ok([].into()),
         }
+    }
+
+    fn prepare_named(&mut self, name: &str, types: &[TypeId], statement: &str, text: &str) -> SqlResult<()> {
+        self.refuse_prepared(name)?;
         // Errors count from the whole text, as the user sees it.
         let offset = text.find(statement).unwrap_or(0);
         let ready = self.ready(statement, types).map_err(|mut e| {
@@ -483,11 +504,23 @@ impl Session {
             types: kept,
             whole: text.into(),
             prepared_us: self.connection.transaction_time_us(),
+            from_sql: true,
             executed: 0,
             columns: ready.plan().map_or_else(|| [].into(), |p| p.columns.clone()),
         };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())
+    }
+
+    /// Names of prepared statements are there once.
+    pub(crate) fn refuse_prepared(&self, name: &str) -> SqlResult<()> {
+        match self.plans.prepared.contains_key(name) {
+            true => Err(SqlError::new(
+                sqlstate::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            )),
+            false => Ok(()),
+        }
     }
 
     fn deallocate(&mut self, name: Option<&str>) -> SqlResult<()> {
@@ -737,12 +770,23 @@ impl Session {
             let workers = if grouped { self.workers_for(&plan) } else { 0 };
             (explain::lines(&plan.program, options, None, workers), None)
         };
-        give(Arc::new([column("QUERY PLAN", TypeId::TEXT)]), lines.iter().map(|l| [l.as_str()]), out)?;
+        give(explained_columns(), lines.iter().map(|l| [l.as_str()]), out)?;
         out.done("EXPLAIN", token)
     }
 }
 
 /// A result of texts.
+fn shown_columns(settings: &Settings, name: &str) -> SqlResult<Arc<[Column]>> {
+    Ok(match name.eq_ignore_ascii_case("all") {
+        true => ["name", "setting", "description"].iter().map(|n| column(n, TypeId::TEXT)).collect(),
+        false => Arc::new([column(&settings.show(name)?.0, TypeId::TEXT)]),
+    })
+}
+
+fn explained_columns() -> Arc<[Column]> {
+    Arc::new([column("QUERY PLAN", TypeId::TEXT)])
+}
+
 fn give<'a, const N: usize>(
     columns: Arc<[Column]>,
     texts: impl Iterator<Item = [&'a str; N]>,

@@ -77,6 +77,7 @@ fn prepared((name, named): (&String, &Named)) -> PreparedStatement {
         statement: named.whole.clone(),
         prepared_us: named.prepared_us,
         types: named.types.clone(),
+        from_sql: named.from_sql,
         executed: named.executed,
     }
 }

@@ -383,6 +383,15 @@ impl Session {
         Ok(())
     }
 
+    /// The columns of what FETCH gives.
+    pub(crate) fn fetched_columns(&self, fetch: &Fetch) -> SqlResult<Arc<[Column]>> {
+        match self.cursors.by_name.get(&fetch.name) {
+            Some(_) if fetch.is_move => Ok([].into()),
+            Some(named) => Ok(named.shown.clone()),
+            None => Err(no_cursor(&fetch.name)),
+        }
+    }
+
     pub(crate) fn fetch_named(&mut self, fetch: &Fetch, out: &mut dyn Output) -> SqlResult<()> {
         // Taken out meanwhile.
         let Some(mut named) = self.cursors.by_name.remove(&fetch.name) else {

@@ -50,6 +50,11 @@ pub trait Output {
         let _ = (tag, token);
         Ok(())
     }
+    /// COPY begins, of rows with so many columns: `copy_in` or `copy_out` follows. With `quote` are quoted
+    /// the values within which lines may end, in what is written.
+    fn copying(&mut self, columns: usize, quote: Option<u8>) {
+        let _ = (columns, quote);
+    }
     /// Where COPY FROM STDIN reads.
     fn copy_in(&mut self) -> SqlResult<Box<dyn Read + '_>> {
         Err(SqlError::new(

@@ -344,7 +344,7 @@ pub(crate) struct Plans {
     pub prepared: HashMap<String, Named>,
 }
 
-/// A statement prepared by PREPARE.
+/// A prepared statement with a name.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub text: Arc<str>,
@@ -354,6 +354,8 @@ pub(crate) struct Named {
     /// What prepared it, and when, in microseconds from 2000-01-01.
     pub whole: Arc<str>,
     pub prepared_us: i64,
+    /// PREPARE made it, and no message of a client's.
+    pub from_sql: bool,
     /// How often it was executed.
     pub executed: i64,
     /// The result's columns, which stay what they are.

@@ -6,10 +6,15 @@
 //! - **H2** Borrowed values are taken as they are: each must be NULL or of its parameter's type. Values of
 //!   [`Session::execute_prepared`] are converted as those of [`Session::query`].
 use crate::session::output::{Gather, Outcome, Output};
+#[cfg(feature = "server")]
+use crate::session::params::with_refs;
 use crate::session::plan::Plan;
 use crate::session::planned::{STALE_LIMIT, churning, is_stale, transaction_failed};
+#[cfg(feature = "server")]
+use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows, styled};
 use crate::session::{Called, Session, params, split};
+use ondol_sql::code::program::Tag;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -22,6 +27,8 @@ pub struct Prepared {
     plan: RefCell<Option<Arc<Plan>>>,
     /// It is a statement of those that have plans.
     is_planned: bool,
+    /// It gives rows, also such without columns.
+    has_result: bool,
     params: Vec<TypeId>,
     columns: Arc<[Column]>,
     /// Whose plan it is.
@@ -36,6 +43,15 @@ impl Prepared {
     /// The result's columns when it was prepared; none for statements without one.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+    #[cfg(feature = "server")]
+    pub(crate) fn has_result(&self) -> bool {
+        self.has_result
+    }
+    /// It is a statement of those that have plans.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_planned(&self) -> bool {
+        self.is_planned
     }
     /// What it is made of: its text, and the types that were given.
     pub(crate) fn source(&self) -> (&str, &[TypeId]) {
@@ -90,17 +106,71 @@ impl Session {
         self.give_back();
         let ready = ready?;
         let plan = ready.plan();
+        let columns = self.columns_of(&ready)?;
         let prepared = Prepared {
             text,
             types: types.to_vec(),
             plan: RefCell::default(),
             is_planned: plan.is_some(),
+            has_result: !columns.is_empty() || plan.as_ref().is_some_and(|p| p.program.tag == Tag::Select),
             params: ready.params().to_vec(),
-            columns: plan.as_ref().map_or_else(|| [].into(), |p| p.columns.clone()),
+            columns,
             database: Arc::downgrade(&self.database.engine),
         };
         plan.into_iter().for_each(|p| prepared.keep(p, self));
         Ok(prepared)
+    }
+
+    /// Gives a prepared statement a name, by which EXECUTE and DEALLOCATE know it.
+    #[cfg(feature = "server")]
+    pub(crate) fn name_prepared(&mut self, name: &str, prepared: &Prepared, whole: &str) -> SqlResult<()> {
+        self.refuse_prepared(name)?;
+        let named = Named {
+            text: prepared.text.clone(),
+            styles: self.quick.styles.of_reading(),
+            types: prepared.params.clone(),
+            whole: whole.into(),
+            prepared_us: self.connection.transaction_time_us(),
+            from_sql: false,
+            executed: 0,
+        };
+        self.plans.prepared.insert(name.to_string(), named);
+        Ok(())
+    }
+    /// Whether the name means that statement still.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_name_of(&self, name: &str, prepared: &Prepared) -> bool {
+        self.plans.prepared.get(name).is_some_and(|n| Arc::ptr_eq(&n.text, &prepared.text))
+    }
+    /// The statement of that name, prepared once more.
+    #[cfg(feature = "server")]
+    pub(crate) fn prepare_by_name(&mut self, name: &str) -> SqlResult<Prepared> {
+        let Some(named) = self.plans.prepared.get(name).cloned() else {
+            let message = format!("prepared statement \"{name}\" does not exist");
+            return Err(SqlError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, message));
+        };
+        let mut prepared = self.prepare_typed(&named.text, &named.types)?;
+        // The same text, so that the name is known as its own.
+        prepared.text = named.text;
+        Ok(prepared)
+    }
+    #[cfg(feature = "server")]
+    pub(crate) fn forget_prepared(&mut self, name: &str) {
+        self.plans.prepared.remove(name);
+    }
+
+    /// Runs a prepared statement with values that have its parameters' types.
+    #[cfg(feature = "server")]
+    pub(crate) fn run_fitted(
+        &mut self,
+        prepared: &Prepared,
+        params: &[Value],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        match prepared.is_planned {
+            true => with_refs(params, |refs| self.run_prepared(prepared, refs, out)),
+            false => self.run_text(&prepared.text, &prepared.types, params, out),
+        }
     }
 
     /// Runs a prepared statement, as [`Session::query`] does.

@@ -291,6 +291,24 @@ impl Settings {
         Ok(())
     }
 
+    /// Gives a setting the value that the session begins with, to which RESET comes back.
+    #[cfg(feature = "server")]
+    pub fn begin_with(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        let Some(place) = table::place(&name.to_ascii_lowercase()) else {
+            return self.set(name, Some(value), false);
+        };
+        let setting = &table::all()[place];
+        setting.may_change(name)?;
+        let value = setting.value(name, value, self.at(place))?;
+        Arc::make_mut(&mut self.base).put(place, Some(value.into()));
+        Ok(())
+    }
+    /// Whether no value was set since the other was remembered.
+    #[cfg(feature = "server")]
+    pub fn are_as(&self, before: &Settings) -> bool {
+        Arc::ptr_eq(&self.now, &before.now)
+    }
+
     /// A value as the setting would have it.
     pub fn checked<'a>(&'a self, name: &str, value: Option<&str>) -> SqlResult<Cow<'a, str>> {
         let place = table::place(name).ok_or_else(|| missing(name))?;

@@ -100,7 +100,7 @@ pub fn prepared_statements(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) ->
             p.types.iter().map(|t| registered::named(TypeId::REGTYPE, t.oid(), t.name())).collect();
         let types = array::of_values(TypeId::REGTYPE, &types)?;
         let since = Value::Timestamptz(p.prepared_us);
-        each(&row![&*p.name, &*p.statement, since, types, true, p.executed, 0i64])?;
+        each(&row![&*p.name, &*p.statement, since, types, p.from_sql, p.executed, 0i64])?;
     }
     Ok(())
 }

@@ -45,13 +45,15 @@ pub struct OpenCursor {
     pub creation_us: i64,
 }
 
-/// A statement that PREPARE made, as pg_prepared_statements has it.
+/// A prepared statement with a name, as pg_prepared_statements has it.
 pub struct PreparedStatement {
     pub name: String,
     pub statement: Arc<str>,
     /// Microseconds from 2000-01-01.
     pub prepared_us: i64,
     pub types: Vec<TypeId>,
+    /// PREPARE made it, and no message of a client's.
+    pub from_sql: bool,
     /// How often it was executed: by a plan for all values.
     pub executed: i64,
 }

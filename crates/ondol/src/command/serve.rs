@@ -1,0 +1,150 @@
+//! `ondol serve`: a database for PostgreSQL's clients.
+use super::{Done, Failed, Ring, say, shell, tell, tell_opened};
+use ondol::server::{self, DATABASE, PORT, ServeOptions, Server};
+use ondol::{Database, OpenOptions, TempFolder, USER};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The file in the database's folder that has the first password.
+const PASSWORD: &str = "initial-password";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The database's folder, made if it is not there
+    #[arg(required_unless_present = "temporary", conflicts_with = "temporary")]
+    path: Option<PathBuf>,
+    /// Serve a database that is gone when the server ends
+    #[arg(long)]
+    temporary: bool,
+    /// HOST:PORT to listen on (may be repeated); 127.0.0.1:5432 if neither this nor --socket is given
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+    /// A folder for the Unix socket, or its whole name (may be repeated); PATH if neither this nor --listen
+    /// is given
+    #[arg(long, value_name = "FOLDER")]
+    socket: Vec<PathBuf>,
+    /// Connections at most
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    connections: usize,
+    /// Who connects from this machine needs no password
+    #[arg(long)]
+    trust_loopback: bool,
+    /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
+    #[arg(long = "log-folder", value_name = "DIR")]
+    log_folders: Vec<String>,
+    #[command(flatten)]
+    ring: Ring,
+    /// Bytes that the database may take in memory (K, M and G multiply by 1024)
+    #[arg(long, value_parser = shell::bytes)]
+    memory_limit: Option<usize>,
+}
+
+/// The first password, which is made if it is not there.
+fn password(folder: &Path) -> Result<String, Failed> {
+    let path = folder.join(PASSWORD);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => return Ok(text.trim_end_matches(['\r', '\n']).to_string()),
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(Failed::io(format!("could not read {}", path.display()), e)),
+    }
+    let failed = |e| Failed::io(format!("could not write {}", path.display()), e);
+    let made = server::new_password()?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    writeln!(file, "{made}").and_then(|()| file.sync_all()).map_err(failed)?;
+    Ok(made)
+}
+
+/// A socket's whole name: in a folder it has PostgreSQL's.
+fn socket(given: &Path, port: u16) -> PathBuf {
+    match given.is_dir() {
+        true => given.join(format!(".s.PGSQL.{port}")),
+        false => given.to_path_buf(),
+    }
+}
+
+pub fn run(args: Args) -> Done {
+    // Holds the folder of a temporary database until the server has ended.
+    let mut temporary = None;
+    let folder = match &args.path {
+        Some(path) => path.clone(),
+        None => {
+            let memory = Path::new("/dev/shm");
+            let made = if memory.is_dir() { TempFolder::inside(memory)? } else { TempFolder::new()? };
+            temporary.insert(made).path().join("db")
+        }
+    };
+    let mut options = OpenOptions::new();
+    for f in &args.log_folders {
+        options = options.log_folder(f)
+    }
+    if let Some(bytes) = args.memory_limit {
+        options = options.memory_limit(bytes)
+    }
+    let database = args.ring.apply(options).open(&folder)?;
+    tell_opened(&database);
+
+    let mut listen = args.listen.clone();
+    let mut sockets: Vec<PathBuf> = args.socket.clone();
+    if listen.is_empty() && sockets.is_empty() {
+        listen.push(format!("127.0.0.1:{PORT}"));
+        sockets.push(folder.clone())
+    }
+    // A socket's name has the port, which is that of the first address.
+    let port =
+        listen.first().and_then(|l| l.rsplit_once(':')?.1.parse().ok()).filter(|p| *p > 0).unwrap_or(PORT);
+    let sockets: Vec<PathBuf> = sockets.iter().map(|s| socket(s, port)).collect();
+    let by_tcp = !listen.is_empty();
+    let served = ServeOptions {
+        listen,
+        sockets: sockets.clone(),
+        connections: args.connections,
+        trust_loopback: args.trust_loopback,
+        password: if by_tcp { Some(password(&folder)?) } else { None },
+        owner: Some(server::owner_of(&folder).map_err(|e| Failed::io("could not look at the folder", e))?),
+    };
+    let server = Server::start(&database, &served)?;
+    greet(&server, &sockets, &args, &folder, &database, served.password.is_some())?;
+    server.run()?;
+    if temporary.is_none() {
+        database.checkpoint()?
+    }
+    database.close()?;
+    say("The server has ended.\n")
+}
+
+fn greet(
+    server: &Server,
+    sockets: &[PathBuf],
+    args: &Args,
+    folder: &Path,
+    database: &Database,
+    has_password: bool,
+) -> Done {
+    let mut text = format!("Ondol {} serves ", env!("CARGO_PKG_VERSION"));
+    match args.temporary {
+        true => text += "a temporary database. Nothing of it is kept when the server ends.\n",
+        false => text += &format!("{}.\n", folder.display()),
+    }
+    for a in server.addresses() {
+        text += &format!("  postgres://{USER}@{a}/{DATABASE}\n")
+    }
+    for s in sockets {
+        let place = s.parent().unwrap_or(Path::new("."));
+        let place = std::path::absolute(place).unwrap_or_else(|_| place.to_path_buf());
+        let port = s.extension().map_or_else(|| PORT.to_string(), |p| p.to_string_lossy().into_owned());
+        text += &format!("  psql -h {} -p {port} -U {USER}\n", place.display())
+    }
+    if has_password {
+        text += &format!("The password for {USER} over TCP is in {}.\n", folder.join(PASSWORD).display())
+    }
+    if args.trust_loopback {
+        tell("WARNING:  whoever is on this machine may connect as any role, without a password\n")
+    }
+    if !args.temporary && database.opened().recovered.ring.is_none() {
+        text += "A commit is answered once the log is synced: it survives the end of the process, and a power \
+                 failure as far as the disk keeps what it was told to.\n"
+    }
+    say(&text)
+}

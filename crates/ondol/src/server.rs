@@ -1,0 +1,461 @@
+//! A database served to PostgreSQL's clients.
+//!
+//! ```text
+//! the acceptor    takes connections, hears cancels, and gives each that wants a session to the worker that
+//!                 has the fewest
+//! a worker        drains what came -> runs statements, each client's on a fiber -> hands over tokens
+//!                 -> sends once a connection -> sleeps until something comes
+//! ```
+//! - **E1** A connection stays with its worker, a thread, and its session with it. Nothing of either is
+//!   touched from elsewhere but its [`Canceller`](crate::Canceller).
+//! - **E2** A client's statements run on a fiber, which has all of the client while it does. Where they wait
+//!   for others, it gives way. A connection without a fiber has no stack, and no buffer that holds anything
+//!   but a part of a message.
+//! - **E3** No answer leaves before what it rests on is durable: commits are held (session/held/H2), and the
+//!   answers of a turn wait for the token of all of them. If the log fails, no answer of the turn is sent but
+//!   the error.
+//! - **E4** An error ends the statement, a broken message the connection, and a lost connection its
+//!   transaction.
+//! - **E5** Nothing that a client sends before it has proved who it is makes a session or more than 10,000
+//!   bytes.
+//!
+//! Not here: TLS, LISTEN and NOTIFY, function calls (a message that PostgreSQL's documentation advises
+//! against).
+//!
+//! Source: PostgreSQL 15's documentation, chapter 55, and its answers.
+use crate::database::Database;
+use connection::{Peer, Stream};
+use keys::Keys;
+use login::Roles;
+use ondol_base::event::Event;
+use ondol_base::net::{Interest, Poll};
+use ondol_base::{clock, interrupt, random, thread};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_wire::front::{self, Opening};
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use worker::{Door, TO_PROVE, Worker};
+
+mod connection;
+mod conversation;
+mod copying;
+mod incoming;
+mod keys;
+mod login;
+mod result;
+mod talk;
+mod worker;
+
+/// The port of PostgreSQL.
+pub const PORT: u16 = 5432;
+/// The one database that a server has.
+pub const DATABASE: &str = "postgres";
+
+/// How a database is served.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Hosts and ports.
+    pub listen: Vec<String>,
+    /// Unix sockets, by their whole paths.
+    pub sockets: Vec<PathBuf>,
+    /// Connections at most.
+    pub connections: usize,
+    /// Those who come from this machine need no password.
+    pub trust_loopback: bool,
+    /// The password of the role `postgres`. Without it, TCP takes nobody who has to prove anything.
+    pub password: Option<String>,
+    /// The user of the system, by number, who may be any role over a Unix socket.
+    pub owner: Option<u32>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> ServeOptions {
+        ServeOptions {
+            listen: vec![format!("127.0.0.1:{PORT}")],
+            sockets: vec![],
+            connections: 10_000,
+            trust_loopback: false,
+            password: None,
+            owner: None,
+        }
+    }
+}
+
+/// What all workers share.
+struct Shared {
+    database: Database,
+    roles: Roles,
+    keys: Keys,
+    /// Connections that there are, those among them that have not proved anything included.
+    open: AtomicUsize,
+    most: usize,
+    trust_loopback: bool,
+    owner: Option<u32>,
+    /// How the server ends: see [`End`].
+    end: AtomicUsize,
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum End {
+    NotYet = 0,
+    /// Transactions go on, and their sessions end with them.
+    Drain = 1,
+    /// Sessions end with their statements, which are cancelled.
+    Now = 2,
+}
+
+impl Shared {
+    fn end(&self) -> End {
+        match self.end.load(Ordering::Acquire) {
+            0 => End::NotYet,
+            1 => End::Drain,
+            _ => End::Now,
+        }
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    /// The socket's file, which goes with the listener.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    fn accept(&self) -> std::io::Result<(Stream, Peer)> {
+        match self {
+            Listener::Tcp(l) => {
+                let (stream, from) = l.accept()?;
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok((Stream::Tcp(stream), Peer::Tcp { is_loopback: from.ip().to_canonical().is_loopback() }))
+            }
+            Listener::Unix(l, _) => {
+                let (stream, _) = l.accept()?;
+                stream.set_nonblocking(true)?;
+                let user = ondol_base::net::peer(&stream)?;
+                Ok((Stream::Unix(stream), Peer::Unix { user }))
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(l) => l.as_fd(),
+            Listener::Unix(l, _) => l.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            // What cannot be removed stays, and the next server takes it away.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn io(what: impl std::fmt::Display, e: &std::io::Error) -> SqlError {
+    SqlError::new(sqlstate::IO_ERROR, format!("{what}: {e}"))
+}
+
+fn listen_tcp(address: &str) -> SqlResult<Vec<Listener>> {
+    let refused = |e: &std::io::Error| io(format!("could not listen on \"{address}\""), e);
+    let found: Vec<_> = address.to_socket_addrs().map_err(|e| refused(&e))?.collect();
+    let mut all = vec![];
+    for a in found {
+        let l = TcpListener::bind(a).map_err(|e| refused(&e))?;
+        l.set_nonblocking(true).map_err(|e| refused(&e))?;
+        all.push(Listener::Tcp(l))
+    }
+    Ok(all)
+}
+
+/// A socket's file may be left by a server that was killed: then nobody answers there.
+fn listen_unix(path: &Path) -> SqlResult<Listener> {
+    let refused = |e: &std::io::Error| io(format!("could not listen on \"{}\"", path.display()), e);
+    let bound = match UnixListener::bind(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                return Err(refused(&e).hint("Another server listens there."));
+            }
+            std::fs::remove_file(path).and_then(|()| UnixListener::bind(path))
+        }
+        bound => bound,
+    };
+    let l = bound.map_err(|e| refused(&e))?;
+    l.set_nonblocking(true).map_err(|e| refused(&e))?;
+    // Anyone may knock: who it is, the system tells.
+    let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(path, anyone).map_err(|e| refused(&e))?;
+    Ok(Listener::Unix(l, path.to_path_buf()))
+}
+
+/// The system's user who owns a file or a folder.
+pub fn owner_of(path: &Path) -> std::io::Result<u32> {
+    Ok(std::fs::metadata(path)?.uid())
+}
+
+/// A password that nobody can guess.
+pub fn new_password() -> SqlResult<String> {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let bytes: [u8; 24] = random::secret().map_err(|e| io("could not get random bytes", &e))?;
+    Ok(bytes.iter().map(|b| LETTERS[usize::from(b % 32)] as char).collect())
+}
+
+/// A server that listens. Dropped, it ends its sessions at once.
+///
+/// ```
+/// # fn main() -> ondol::Result<()> {
+/// # let folder = ondol::TempFolder::new()?;
+/// use ondol::server::{ServeOptions, Server};
+/// let db = ondol::Database::open(folder.path().join("db"))?;
+/// let options = ServeOptions { listen: vec!["127.0.0.1:0".into()], ..ServeOptions::default() };
+/// let server = Server::start(&db, &options)?;
+/// let port = server.addresses()[0].port();
+/// assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+/// server.stop()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Server {
+    shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
+    doors: Arc<[Arc<Door>]>,
+    workers: Vec<thread::JoinHandle<()>>,
+    acceptor: Option<thread::JoinHandle<()>>,
+    /// Ends the acceptor.
+    ending: Arc<Event>,
+}
+
+impl Server {
+    /// Listens, and serves whoever connects, on threads of its own.
+    pub fn start(database: &Database, options: &ServeOptions) -> SqlResult<Server> {
+        let mut listeners = vec![];
+        for address in &options.listen {
+            listeners.extend(listen_tcp(address)?)
+        }
+        for path in &options.sockets {
+            listeners.push(listen_unix(path)?)
+        }
+        let secret = random::secret().map_err(|e| io("could not get random bytes", &e))?;
+        let shared = Arc::new(Shared {
+            database: Database { name: DATABASE.into(), ..database.clone() },
+            roles: Roles::new(options.password.as_deref(), secret)?,
+            keys: Keys::default(),
+            open: AtomicUsize::new(0),
+            most: options.connections,
+            trust_loopback: options.trust_loopback,
+            owner: options.owner,
+            end: AtomicUsize::new(End::NotYet as usize),
+        });
+        let (mut doors, mut workers) = (vec![], vec![]);
+        for n in 0..thread::parallelism() {
+            let started = Worker::start(n, shared.clone());
+            let (door, worker) = started.map_err(|e| io("could not start a worker", &e))?;
+            doors.push(door);
+            workers.push(worker)
+        }
+        let doors: Arc<[Arc<Door>]> = doors.into();
+        let ending = Event::new().map_err(|e| io("could not make an event", &e))?;
+        let tcp = |l: &Listener| match l {
+            Listener::Tcp(l) => l.local_addr().ok(),
+            Listener::Unix(..) => None,
+        };
+        let addresses = listeners.iter().filter_map(tcp).collect();
+        let mut server =
+            Server { shared, addresses, doors, workers, acceptor: None, ending: Arc::new(ending) };
+        let acceptor = Acceptor::new(listeners, server.doors.clone(), &server.ending, server.shared.clone());
+        let started = acceptor.and_then(|a| thread::spawn("ondol-accept", move || a.accept()));
+        server.acceptor = Some(started.map_err(|e| io("could not wait for connections", &e))?);
+        Ok(server)
+    }
+    /// Where it listens by TCP.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Serves until the process is told to end (SIGTERM, SIGINT). Then no more connections are taken, and
+    /// sessions end when their transactions do; told once more, all of them end at once.
+    pub fn run(mut self) -> SqlResult<()> {
+        let failed = |e: std::io::Error| io("could not wait for signals", &e);
+        let event = interrupt::end_by_event().map_err(failed)?;
+        let poll = Poll::new().map_err(failed)?;
+        poll.add(event, 0, Interest::READ).map_err(failed)?;
+        let mut ready = vec![];
+        while interrupt::ends() == 0 {
+            poll.wait(&mut ready, None).map_err(failed)?
+        }
+        self.ending.set();
+        while !self.workers.iter().all(|w| w.is_finished()) {
+            self.tell(if interrupt::ends() > 1 { End::Now } else { End::Drain });
+            event.clear();
+            poll.wait(&mut ready, Some(Duration::from_millis(50))).map_err(failed)?
+        }
+        self.join()
+    }
+    /// Ends its sessions at once.
+    pub fn stop(mut self) -> SqlResult<()> {
+        self.ending.set();
+        self.tell(End::Now);
+        self.join()
+    }
+
+    fn tell(&self, end: End) {
+        self.shared.end.fetch_max(end as usize, Ordering::AcqRel);
+        if end == End::Now {
+            self.shared.keys.cancel_all()
+        }
+        self.doors.iter().for_each(|d| d.ring())
+    }
+    fn join(&mut self) -> SqlResult<()> {
+        let panicked =
+            self.workers.drain(..).chain(self.acceptor.take()).filter_map(|w| w.join().err()).count();
+        match panicked {
+            0 => Ok(()),
+            n => Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("{n} threads of the server have panicked"),
+            )),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ending.set();
+        self.tell(End::Now);
+        // Who has panicked has told it.
+        let _ = self.join();
+    }
+}
+
+/// Takes connections, reads the first packet of each, and gives those that want a session to workers. It runs
+/// no statements, so that a cancel is heard whatever the workers do.
+struct Acceptor {
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    doors: Arc<[Arc<Door>]>,
+    poll: Poll,
+    /// Those whose first packet is not whole, by their keys in the poll.
+    guests: HashMap<u64, Guest>,
+    last: u64,
+}
+
+struct Guest {
+    stream: Stream,
+    peer: Peer,
+    bytes: Vec<u8>,
+    deadline: Duration,
+}
+
+impl Acceptor {
+    const ENDING: u64 = u64::MAX;
+    /// Guests have their keys from here on, listeners below.
+    const FIRST: u64 = 1 << 32;
+
+    fn new(
+        listeners: Vec<Listener>,
+        doors: Arc<[Arc<Door>]>,
+        ending: &Event,
+        shared: Arc<Shared>,
+    ) -> std::io::Result<Acceptor> {
+        let poll = Poll::new()?;
+        poll.add(ending, Acceptor::ENDING, Interest::READ)?;
+        for (n, l) in listeners.iter().enumerate() {
+            poll.add(l, n as u64, Interest::READ)?
+        }
+        let (guests, last) = (HashMap::new(), Acceptor::FIRST);
+        Ok(Acceptor { shared, listeners, doors, poll, guests, last })
+    }
+    fn accept(mut self) {
+        let mut ready = vec![];
+        loop {
+            let limit = (!self.guests.is_empty()).then_some(Duration::from_secs(1));
+            if self.poll.wait(&mut ready, limit).is_err() {
+                thread::sleep(Duration::from_millis(10))
+            }
+            for r in &ready {
+                match r.key {
+                    Acceptor::ENDING => return,
+                    Acceptor::FIRST.. => self.hear(r.key),
+                    n => self.take(n as usize),
+                }
+            }
+            let now = clock::now();
+            self.guests.retain(|_, g| now < g.deadline)
+        }
+    }
+    fn take(&mut self, listener: usize) {
+        /// So many one after the other, then those of another listener.
+        const TURN: usize = 64;
+        for _ in 0..TURN {
+            let accepted = self.listeners.get(listener).map(Listener::accept);
+            match accepted {
+                Some(Ok((stream, peer))) => {
+                    self.last += 1;
+                    if self.poll.add(&stream, self.last, Interest::READ).is_ok() {
+                        let deadline = clock::now() + TO_PROVE;
+                        self.guests.insert(self.last, Guest { stream, peer, bytes: vec![], deadline });
+                    }
+                }
+                None => return,
+                Some(Err(e)) if e.kind() == ErrorKind::WouldBlock => return,
+                // The connection is gone already.
+                Some(Err(e)) if e.kind() == ErrorKind::ConnectionAborted => {}
+                // There are no more descriptors, say: some may come free.
+                Some(Err(_)) => return thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+    /// Something came from a guest.
+    fn hear(&mut self, key: u64) {
+        let Some(guest) = self.guests.get_mut(&key) else { return };
+        let mut room = [0; 1024];
+        let is_over = match guest.stream.read(&mut room) {
+            Ok(n) => {
+                guest.bytes.extend_from_slice(&room[..n]);
+                n == 0
+            }
+            Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        loop {
+            match front::opening(&guest.bytes) {
+                Ok(None) if is_over => break,
+                Ok(None) => return,
+                // Neither is here: the client goes on without, or not.
+                Ok(Some((Opening::Ssl | Opening::Gss, size))) => {
+                    guest.bytes.drain(..size);
+                    if guest.stream.write(b"N").is_err() {
+                        break;
+                    }
+                }
+                Ok(Some((Opening::Cancel { process, key }, _))) => {
+                    self.shared.keys.cancel(process, key);
+                    break;
+                }
+                Ok(Some((Opening::Startup { .. }, _))) | Err(_) => {
+                    if let Some(guest) = self.guests.remove(&key)
+                        && self.poll.remove(&guest.stream).is_ok()
+                        && let Some(door) = self.doors.iter().min_by_key(|d| d.connections())
+                    {
+                        door.bring(guest.stream, guest.peer, guest.bytes)
+                    }
+                    return;
+                }
+            }
+        }
+        self.guests.remove(&key);
+    }
+}

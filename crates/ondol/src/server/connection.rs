@@ -1,0 +1,231 @@
+//! A connection: a socket, what came from it and was not read yet, and what is to be sent.
+use super::conversation::Client;
+use ondol_base::net::Interest;
+use ondol_base::park::Parker;
+use std::cell::{Cell, RefCell};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(s) => s.as_fd(),
+            Stream::Unix(s) => s.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    pub fn read(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&mut &*s).read(buffer),
+            Stream::Unix(s) => (&mut &*s).read(buffer),
+        }
+    }
+    pub fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => (&mut &*s).write(bytes),
+            Stream::Unix(s) => (&mut &*s).write(bytes),
+        }
+    }
+}
+
+/// Who is at the other end, as the system has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Peer {
+    Unix { user: u32 },
+    Tcp { is_loopback: bool },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// Its client waits for a message.
+    Idle,
+    /// A fiber has its client.
+    Running,
+    /// Answers wait until what they rest on is durable (server/E3).
+    Held,
+}
+
+/// What came, and where the next message begins.
+#[derive(Default)]
+pub(super) struct Input {
+    pub bytes: Vec<u8>,
+    /// The other side sends no more.
+    pub ended: bool,
+}
+
+pub(super) struct Connection {
+    pub stream: Stream,
+    pub key: u64,
+    pub peer: Peer,
+    pub state: Cell<State>,
+    pub client: RefCell<Option<Box<Client>>>,
+    pub input: RefCell<Input>,
+    pub output: RefCell<Vec<u8>>,
+    /// Bytes of the output that were sent already.
+    sent: Cell<usize>,
+    /// The fiber waits here, for input or for room in the output.
+    pub waits: RefCell<Option<Arc<Parker>>>,
+    /// The output may be sent while a fiber has the client: all that it rests on is durable.
+    pub may_send: Cell<bool>,
+    /// The number that the client knows it by; 0 before there is one.
+    pub number: Cell<i32>,
+    /// Keys of the worker's connections for which something is to be done.
+    touched: Rc<RefCell<Vec<u64>>>,
+    /// Nothing can be sent or received any more.
+    pub lost: Cell<bool>,
+    /// To be closed once the output is sent.
+    pub closing: Cell<bool>,
+    /// What the poll waits for.
+    pub interest: Cell<Interest>,
+    /// Until when it has to have proved who it is.
+    pub deadline: Cell<Option<Duration>>,
+    /// It has run something since its session gave its memory up.
+    pub is_warm: Cell<bool>,
+    pub last_used: Cell<Duration>,
+}
+
+/// Input that is not read yet: so much, then the client has to wait.
+const INPUT_MOST: usize = 256 << 10;
+/// Bytes that are taken from a socket in one go.
+const PIECE: usize = 32 << 10;
+/// A buffer that is larger is given back when it is empty.
+const KEPT: usize = 8 << 10;
+
+impl Connection {
+    pub fn new(
+        stream: Stream,
+        key: u64,
+        peer: Peer,
+        deadline: Duration,
+        touched: Rc<RefCell<Vec<u64>>>,
+    ) -> Connection {
+        Connection {
+            stream,
+            key,
+            peer,
+            state: Cell::new(State::Idle),
+            client: RefCell::new(Some(Box::new(Client::new()))),
+            input: RefCell::default(),
+            output: RefCell::default(),
+            sent: Cell::new(0),
+            waits: RefCell::new(None),
+            may_send: Cell::new(false),
+            number: Cell::new(0),
+            touched,
+            lost: Cell::new(false),
+            closing: Cell::new(false),
+            interest: Cell::new(Interest::READ),
+            deadline: Cell::new(Some(deadline)),
+            is_warm: Cell::new(false),
+            last_used: Cell::new(Duration::ZERO),
+        }
+    }
+
+    /// Takes what has come; `room` is for the worker's use.
+    pub fn receive(&self, room: &mut [u8; PIECE]) {
+        let mut input = self.input.borrow_mut();
+        // A message of any length may be in the making while nothing runs.
+        while !input.ended && (self.state.get() == State::Idle || input.bytes.len() < INPUT_MOST) {
+            match self.stream.read(room) {
+                Ok(0) => input.ended = true,
+                Ok(n) => {
+                    input.bytes.extend_from_slice(&room[..n]);
+                    // A fuller socket has its next turn.
+                    if n < room.len() || input.bytes.len() >= INPUT_MOST {
+                        break;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.lost.set(true);
+                    input.ended = true
+                }
+            }
+        }
+        drop(input);
+        self.tell()
+    }
+
+    /// The fiber that waits here may go on.
+    pub fn tell(&self) {
+        if let Some(parker) = &*self.waits.borrow() {
+            parker.unpark()
+        }
+    }
+
+    /// The worker is to look at it.
+    pub fn touch(&self) {
+        self.touched.borrow_mut().push(self.key)
+    }
+    /// What is in the output may be sent now.
+    pub fn can_send(&self) -> bool {
+        match self.state.get() {
+            State::Idle => true,
+            State::Running => self.may_send.get(),
+            State::Held => false,
+        }
+    }
+
+    /// Bytes that are to be sent still.
+    pub fn unsent(&self) -> usize {
+        self.output.borrow().len() - self.sent.get()
+    }
+
+    /// Sends what the system takes.
+    pub fn send(&self) {
+        let mut output = self.output.borrow_mut();
+        while self.sent.get() < output.len() && !self.lost.get() {
+            match self.stream.write(&output[self.sent.get()..]) {
+                Ok(n) => self.sent.set(self.sent.get() + n),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.lost.set(true),
+            }
+        }
+        self.sent.set(0);
+        output.clear();
+        if output.capacity() > KEPT {
+            *output = Vec::new()
+        }
+    }
+
+    /// Forgets what was not sent.
+    pub fn unsay(&self) {
+        self.output.borrow_mut().truncate(self.sent.get())
+    }
+
+    /// What the poll is to wait for now.
+    pub fn wanted(&self) -> Interest {
+        let input = self.input.borrow();
+        let is_full = self.state.get() != State::Idle && input.bytes.len() >= INPUT_MOST;
+        Interest {
+            read: !input.ended && !is_full && !self.closing.get(),
+            write: self.can_send() && self.unsent() > 0,
+        }
+    }
+
+    /// Gives up memory that an idle connection does not need.
+    pub fn shrink(&self) {
+        let mut input = self.input.borrow_mut();
+        if input.bytes.is_empty() {
+            input.bytes = Vec::new()
+        }
+        let mut output = self.output.borrow_mut();
+        if output.is_empty() {
+            *output = Vec::new()
+        }
+    }
+}

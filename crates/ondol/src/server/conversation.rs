@@ -1,0 +1,251 @@
+//! What a client and its server say: from the first packet to the last message.
+//!
+//! ```text
+//! Opening  --startup-->  Proving  --password-->  Talking        (or at once, where nothing has to be proved)
+//! ```
+use super::connection::Connection;
+use super::incoming::{Incoming, MESSAGE_LIMIT};
+use super::login::{self, Wishes};
+use super::result::Notices;
+use super::talk::Talk;
+use super::{Shared, io};
+use crate::session::Session;
+use ondol_base::random;
+use ondol_engine::Token;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_wire::back;
+use ondol_wire::front::{self, Broken, Message, Opening, PROTOCOL_VIOLATION};
+use ondol_wire::scram::{Exchange, MECHANISM, Proof};
+use std::sync::atomic::Ordering;
+
+/// Bytes of a message before a client has proved who it is.
+const PROOF_LIMIT: usize = 10_000;
+/// How a fiber leaves a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Served {
+    /// It waits for messages.
+    Waits,
+    /// It is to be closed when what was answered is sent.
+    Over,
+}
+
+enum Phase {
+    Opening,
+    Proving(Box<Proving>),
+    Talking(Box<Talking>),
+    Over,
+}
+
+struct Proving {
+    wishes: Wishes,
+    exchange: Option<Exchange>,
+}
+
+struct Talking {
+    session: Session,
+    talk: Talk,
+}
+
+pub(super) struct Client {
+    phase: Phase,
+}
+
+/// Writes an error that ends the connection.
+pub(super) fn fatal(connection: &Connection, e: &SqlError) {
+    back::report(&mut connection.output.borrow_mut(), true, "FATAL", &e.0, None)
+}
+pub(super) fn broken(b: Broken) -> SqlError {
+    SqlError::new(PROTOCOL_VIOLATION, b.0)
+}
+
+impl Client {
+    pub fn new() -> Client {
+        Client { phase: Phase::Opening }
+    }
+    pub fn in_transaction(&self) -> bool {
+        matches!(&self.phase, Phase::Talking(t) if t.session.in_transaction())
+    }
+    pub fn shrink(&mut self) {
+        if let Phase::Talking(t) = &mut self.phase {
+            t.session.shrink()
+        }
+    }
+    /// Tells the client why its connection ends, if it can be told by now.
+    pub fn fatal(&self, connection: &Connection, e: &SqlError) {
+        if !matches!(self.phase, Phase::Opening) {
+            fatal(connection, e)
+        }
+    }
+    /// The statement has panicked: the report of that is on standard error.
+    pub fn lost_its_head(&mut self, connection: &Connection) {
+        let e = SqlError::new(sqlstate::INTERNAL_ERROR, "the statement ended by a fault of the server")
+            .hint("The server's standard error tells where. Please report it.");
+        self.fatal(connection, &e);
+        self.phase = Phase::Over
+    }
+
+    /// Whether a message is whole, or wrong.
+    pub fn has_work(&self, connection: &Connection) -> bool {
+        let input = connection.input.borrow();
+        match &self.phase {
+            Phase::Opening => !matches!(front::opening(&input.bytes), Ok(None)),
+            Phase::Proving(_) => !matches!(front::frame(&input.bytes, PROOF_LIMIT), Ok(None)),
+            Phase::Talking(_) => match front::frame(&input.bytes, MESSAGE_LIMIT) {
+                Ok(None) => false,
+                // talk/T1
+                Ok(Some(f)) => f.kind != b'E' || input.bytes.len() > f.size(),
+                Err(_) => true,
+            },
+            Phase::Over => false,
+        }
+    }
+
+    /// Reads and answers what has come. With how it ended comes what the answers rest on.
+    pub fn serve(&mut self, connection: &Connection, shared: &Shared) -> (Served, Option<Token>) {
+        let mut incoming = Incoming::default();
+        incoming.refill(connection);
+        let (mut served, mut token) = (Served::Waits, None);
+        loop {
+            let step = match &mut self.phase {
+                Phase::Opening => self.open(connection, shared, &mut incoming),
+                Phase::Proving(_) => self.prove(connection, shared, &mut incoming),
+                Phase::Talking(t) => {
+                    let Talking { session, talk } = &mut **t;
+                    let (done, held) = session.held(|s| Ok(talk.serve(s, connection, &mut incoming)));
+                    (served, token) = (done.unwrap_or(Served::Over), held);
+                    break;
+                }
+                Phase::Over => Err(None),
+            };
+            match step {
+                Ok(true) => {}
+                Ok(false) if incoming.refill(connection) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    if let Some(e) = e {
+                        fatal(connection, &e)
+                    }
+                    self.phase = Phase::Over;
+                    served = Served::Over;
+                    break;
+                }
+            }
+        }
+        match served {
+            Served::Waits => incoming.put_back(connection),
+            Served::Over => incoming.drop_rest(),
+        }
+        (served, token)
+    }
+
+    /// A first packet. False: it is not whole; an error ends the connection, and is told if there is one.
+    fn open(
+        &mut self,
+        connection: &Connection,
+        shared: &Shared,
+        incoming: &mut Incoming,
+    ) -> Result<bool, Option<SqlError>> {
+        let Some(opening) = incoming.opening().map_err(|b| Some(broken(b)))? else { return Ok(false) };
+        match opening {
+            // The acceptor has heard these.
+            Opening::Ssl | Opening::Gss | Opening::Cancel { .. } => return Err(None),
+            Opening::Startup { major: 3, minor, settings } => {
+                let wishes = Wishes::of(&settings)?;
+                if shared.open.load(Ordering::Relaxed) > shared.most {
+                    return Err(Some(SqlError::new("53300", "sorry, too many clients already")));
+                }
+                if minor > 0 || !wishes.unknown.is_empty() {
+                    let unknown: Vec<&str> = wishes.unknown.iter().map(String::as_str).collect();
+                    back::negotiate(&mut connection.output.borrow_mut(), 0, &unknown)
+                }
+                match login::must_prove(connection.peer, &wishes.role, shared)? {
+                    true => {
+                        back::authentication_sasl(&mut connection.output.borrow_mut(), &[MECHANISM]);
+                        self.phase = Phase::Proving(Box::new(Proving { wishes, exchange: None }))
+                    }
+                    false => self.begin(wishes, connection, shared)?,
+                }
+            }
+            Opening::Startup { major, minor, .. } => {
+                let message =
+                    format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
+                return Err(Some(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)));
+            }
+        }
+        Ok(true)
+    }
+
+    /// A message of SASL's exchange.
+    fn prove(
+        &mut self,
+        connection: &Connection,
+        shared: &Shared,
+        incoming: &mut Incoming,
+    ) -> Result<bool, Option<SqlError>> {
+        let Phase::Proving(proving) = &mut self.phase else { return Err(None) };
+        let Some(frame) = incoming.next(PROOF_LIMIT).map_err(|b| Some(broken(b)))? else { return Ok(false) };
+        let size = frame.size();
+        let body = match frame.read()? {
+            Message::Password(body) => body,
+            Message::Terminate => return Err(None),
+            _ => {
+                let message = format!("expected SASL response, got message type {}", frame.kind);
+                return Err(Some(SqlError::new(PROTOCOL_VIOLATION, message)));
+            }
+        };
+        match &proving.exchange {
+            None => {
+                let (mechanism, said) = front::sasl_initial(body)?;
+                if mechanism != MECHANISM {
+                    let message = "client selected an invalid SASL authentication mechanism";
+                    return Err(Some(
+                        SqlError::new(PROTOCOL_VIOLATION, message)
+                            .detail(format!("Expected {MECHANISM}, found \"{mechanism}\".")),
+                    ));
+                }
+                let own = random::secret().map_err(|e| io("could not get random bytes", &e))?;
+                let verifier = shared.roles.verifier(&proving.wishes.role);
+                let (exchange, answer) = Exchange::begin(said, &own, verifier)?;
+                proving.exchange = Some(exchange);
+                back::authentication_sasl_continue(&mut connection.output.borrow_mut(), &answer);
+                incoming.skip(size)
+            }
+            Some(exchange) => match exchange.end(body)? {
+                Proof::Wrong => return Err(Some(login::wrong_password(&proving.wishes.role))),
+                Proof::Good(answer) => {
+                    incoming.skip(size);
+                    back::authentication_sasl_final(&mut connection.output.borrow_mut(), &answer);
+                    let wishes = std::mem::take(&mut proving.wishes);
+                    self.begin(wishes, connection, shared)?
+                }
+            },
+        }
+        Ok(true)
+    }
+
+    /// The client is who it says it is.
+    fn begin(&mut self, wishes: Wishes, connection: &Connection, shared: &Shared) -> SqlResult<()> {
+        login::admit(&wishes.role, &wishes.database, shared)?;
+        let mut session = shared.database.session();
+        for (name, value) in &wishes.settings {
+            session.settings.begin_with(name, value)?
+        }
+        session.settings_changed();
+        let notices = Notices::default();
+        let told = notices.clone();
+        session.on_notice(move |n| told.lock().push(n.clone()));
+        let given = shared.keys.give(session.canceller());
+        let (number, key) = given.map_err(|e| io("could not get random bytes", &e))?;
+        connection.number.set(number);
+        connection.deadline.set(None);
+        let mut talk = Talk::new(&session, notices);
+        let mut out = connection.output.borrow_mut();
+        back::authentication_ok(&mut out);
+        talk.report(&session, &mut out);
+        back::key_data(&mut out, number, &key);
+        back::ready(&mut out, b'I');
+        drop(out);
+        self.phase = Phase::Talking(Box::new(Talking { session, talk }));
+        Ok(())
+    }
+}

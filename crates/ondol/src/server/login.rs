@@ -1,0 +1,186 @@
+//! Who may log in, and how they prove who they are.
+//!
+//! | comes by | proves it by |
+//! | --- | --- |
+//! | a Unix socket | the system's user: the owner of the database's folder may be any role, others that of their own name |
+//! | TCP from this machine, if the server trusts it | nothing |
+//! | TCP | a password, by SCRAM-SHA-256 |
+use super::connection::Peer;
+use super::{DATABASE, Shared};
+use ondol_base::{net, random};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_wire::scram::{ITERATIONS, Verifier};
+
+const INVALID_AUTHORIZATION: &str = "28000";
+const INVALID_CATALOG_NAME: &str = "3D000";
+
+/// The roles that there are, as far as logging in goes.
+pub(super) struct Roles {
+    postgres: Option<Verifier>,
+    /// What verifiers of nobody are made of.
+    secret: [u8; 32],
+}
+
+/// What is known of a role that may log in.
+pub(super) struct Login {
+    /// None: it has no password.
+    pub verifier: Option<Verifier>,
+}
+
+impl Roles {
+    pub fn new(password: Option<&str>, secret: [u8; 32]) -> SqlResult<Roles> {
+        let salt: [u8; 16] = random::secret().map_err(|e| super::io("could not get random bytes", &e))?;
+        let verifier = |p: &str| Verifier::of_password(p, &salt, ITERATIONS);
+        Ok(Roles { postgres: password.map(verifier), secret })
+    }
+    /// Whether the role may log in, and what its password is looked at by.
+    pub fn login(&self, role: &str) -> Option<Login> {
+        (role == ondol_engine::name::USER).then(|| Login { verifier: self.postgres.clone() })
+    }
+    /// What a password is looked at by: for roles without one, it fits none (scram/V2).
+    pub fn verifier(&self, role: &str) -> Verifier {
+        let found = self.login(role).and_then(|l| l.verifier);
+        found.unwrap_or_else(|| Verifier::of_nobody(role, &self.secret))
+    }
+}
+
+/// Whether whoever connects has to prove that they are the role; an error if they cannot be.
+pub(super) fn must_prove(peer: Peer, role: &str, shared: &Shared) -> SqlResult<bool> {
+    match peer {
+        Peer::Unix { user } => {
+            let is_owner = shared.owner == Some(user);
+            match is_owner || net::user_name(user).as_deref() == Some(role) {
+                true => Ok(false),
+                false => Err(SqlError::new(
+                    INVALID_AUTHORIZATION,
+                    format!("Peer authentication failed for user \"{role}\""),
+                )),
+            }
+        }
+        Peer::Tcp { is_loopback } => Ok(!(is_loopback && shared.trust_loopback)),
+    }
+}
+
+pub(super) fn wrong_password(role: &str) -> SqlError {
+    SqlError::new("28P01", format!("password authentication failed for user \"{role}\""))
+}
+
+/// What is looked at once they have proved it.
+pub(super) fn admit(role: &str, database: &str, shared: &Shared) -> SqlResult<()> {
+    if shared.roles.login(role).is_none() {
+        let message = format!("role \"{role}\" does not exist");
+        return Err(SqlError::new(INVALID_AUTHORIZATION, message));
+    }
+    if database != DATABASE {
+        let message = format!("database \"{database}\" does not exist");
+        return Err(SqlError::new(INVALID_CATALOG_NAME, message));
+    }
+    Ok(())
+}
+
+/// What a client's startup packet asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wishes {
+    pub role: String,
+    pub database: String,
+    pub settings: Vec<(String, String)>,
+    /// Options of the protocol, of which none is known.
+    pub unknown: Vec<String>,
+}
+
+impl Wishes {
+    pub fn of(packet: &[(&str, &str)]) -> SqlResult<Wishes> {
+        let mut wishes = Wishes::default();
+        for (name, value) in packet {
+            match *name {
+                "user" => wishes.role = value.to_string(),
+                "database" => wishes.database = value.to_string(),
+                "options" => wishes.settings.extend(options(value)?),
+                "replication" => match *value {
+                    "false" | "off" | "no" | "0" => {}
+                    _ => return Err(SqlError::unsupported("a connection for replication")),
+                },
+                _ if name.starts_with("_pq_.") => wishes.unknown.push(name.to_string()),
+                _ => wishes.settings.push((name.to_string(), value.to_string())),
+            }
+        }
+        if wishes.role.is_empty() {
+            let message = "no PostgreSQL user name specified in startup packet";
+            return Err(SqlError::new(INVALID_AUTHORIZATION, message));
+        }
+        if wishes.database.is_empty() {
+            wishes.database = wishes.role.clone()
+        }
+        Ok(wishes)
+    }
+}
+
+/// Settings as a command line of PostgreSQL's server has them: `-c name=value`, `--name=value`.
+fn options(line: &str) -> SqlResult<Vec<(String, String)>> {
+    let mut words = vec![];
+    let (mut word, mut begun) = (String::new(), false);
+    let mut letters = line.chars();
+    while let Some(c) = letters.next() {
+        match c {
+            // A backslash takes what follows as it is.
+            '\\' => {
+                word.extend(letters.next());
+                begun = true
+            }
+            c if c.is_ascii_whitespace() => {
+                if begun {
+                    words.push(std::mem::take(&mut word));
+                    begun = false
+                }
+            }
+            c => {
+                word.push(c);
+                begun = true
+            }
+        }
+    }
+    if begun {
+        words.push(word)
+    }
+    let mut words = words.into_iter();
+    let mut all = vec![];
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--") {
+            Some(s) => Some(s.replace('-', "_")).map(|s| match s.split_once('=') {
+                // Dashes stand for underscores in the name alone.
+                Some((name, _)) => format!("{name}={}", word.split_once('=').map_or("", |w| w.1)),
+                None => s,
+            }),
+            None => match word.strip_prefix("-c") {
+                Some("") => words.next(),
+                other => other.map(str::to_string),
+            },
+        };
+        match setting.as_deref().and_then(|s| s.split_once('=')) {
+            Some((name, value)) => all.push((name.trim().to_string(), value.to_string())),
+            None => {
+                let message = format!("invalid command-line argument for server process: {word}");
+                return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+            }
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_startup_packet_tells_wishes() {
+        let found = Wishes::of(&[("user", "ann"), ("options", "-c a=b\\ c -cd.e=f --g-h=i-j"), ("x", "y")]);
+        let found = found.unwrap();
+        assert_eq!((found.role.as_str(), found.database.as_str()), ("ann", "ann"));
+        let wanted = [("a", "b c"), ("d.e", "f"), ("g_h", "i-j"), ("x", "y")];
+        assert_eq!(found.settings, wanted.map(|(n, v)| (n.to_string(), v.to_string())));
+        assert_eq!(Wishes::of(&[("database", "x")]).unwrap_err().sqlstate(), "28000");
+        assert_eq!(Wishes::of(&[("user", "a"), ("options", "-x")]).unwrap_err().sqlstate(), "42601");
+        assert_eq!(Wishes::of(&[("user", "a"), ("replication", "true")]).unwrap_err().sqlstate(), "0A000");
+        assert_eq!(Wishes::of(&[("user", "a"), ("_pq_.x", "1")]).unwrap().unknown, ["_pq_.x"]);
+    }
+}

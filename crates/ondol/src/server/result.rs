@@ -1,0 +1,251 @@
+//! Outcomes of statements as messages.
+use super::connection::Connection;
+use super::copying::{CopyIn, CopyOut};
+use super::incoming::Incoming;
+use crate::database::Database;
+use crate::session::output::{Notice, Output};
+use crate::session::rows::{Column, Row};
+use ondol_base::cancel::Cancel;
+use ondol_base::park::Parker;
+use ondol_base::sync::Mutex;
+use ondol_engine::{Charge, Token};
+use ondol_types::catalog::Form;
+use ondol_types::error::Fields;
+use ondol_types::ty::Class;
+use ondol_types::{SqlError, SqlResult, TypeId, sqlstate, text};
+use ondol_wire::{back, binary};
+use std::io::{Read, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of output that are sent while a statement goes on.
+const MUCH: usize = 64 << 10;
+/// Output that takes more than this counts against the memory limit.
+const FREE: usize = 1 << 20;
+
+/// What there is around a session.
+pub(super) struct Around {
+    pub database: Database,
+    /// Where the session waits for others.
+    pub parker: Arc<Parker>,
+    pub cancel: Arc<Cancel>,
+    pub notices: Notices,
+}
+
+/// Notices of a session, which come before what is answered next.
+pub(super) type Notices = Arc<Mutex<Vec<Notice>>>;
+
+pub(super) fn tell_notices(notices: &Notices, out: &mut Vec<u8>) {
+    for n in notices.lock().drain(..) {
+        let fields =
+            Fields { sqlstate: n.sqlstate, message: n.message, detail: n.detail, ..Fields::default() };
+        back::report(out, false, n.severity, &fields, None)
+    }
+}
+
+/// An error, whose position is a place in `text` from `from` on.
+pub(super) fn tell_error(e: &SqlError, (text, from): (&str, usize), out: &mut Vec<u8>) {
+    let position = e.0.position.map(|p| {
+        let end = (from + p).min(text.len());
+        let end = (0..=end).rev().find(|n| text.is_char_boundary(*n)).unwrap_or(0);
+        text[..end].chars().count() + 1
+    });
+    back::report(out, true, "ERROR", &e.0, position)
+}
+
+/// The bytes that each value of a type has; negative where they differ.
+fn size_of(ty: TypeId) -> i16 {
+    match ty {
+        TypeId::NAME => 64,
+        TypeId::UNKNOWN => -2,
+        _ => match ty.class() {
+            Class::Bool => 1,
+            Class::Int2 => 2,
+            Class::Int4 | Class::Date => 4,
+            Class::Int8 | Class::Float8 | Class::Timestamp | Class::Timestamptz => 8,
+            Class::None => 4,
+            Class::Opaque(Form { .. }) if ondol_types::catalog::registered::kind(ty).is_some() => 4,
+            Class::Opaque(Form { width: Some(width), .. }) => match ty.is_user() {
+                // Enums have a number of their own in PostgreSQL.
+                true => 4,
+                false => (*width).into(),
+            },
+            _ => -1,
+        },
+    }
+}
+
+/// Whether the result's column `i` is wanted in binary: none said is text, one said is for all.
+pub(super) fn is_binary(forms: &[bool], i: usize) -> bool {
+    match forms {
+        [] => false,
+        [one] => *one,
+        many => many.get(i).copied().unwrap_or(false),
+    }
+}
+
+pub(super) fn describe(columns: &[Column], forms: &[bool], out: &mut Vec<u8>) {
+    let fields = columns.iter().enumerate().map(|(i, c)| {
+        let ty = c.ty;
+        // A literal that nothing said the type of is a text.
+        let id = if ty.id == TypeId::UNKNOWN { TypeId::TEXT } else { ty.id };
+        back::Field {
+            name: &c.name,
+            oid: id.oid(),
+            size: size_of(id),
+            modifier: ty.typmod,
+            is_binary: is_binary(forms, i),
+        }
+    });
+    back::row_description(out, fields)
+}
+
+/// Appends a row.
+pub(super) fn row(row: &Row<'_>, forms: &[bool], out: &mut Vec<u8>) -> SqlResult<()> {
+    let columns = row.columns();
+    let mut message = back::Message::begin(out, back::DATA_ROW).i16(columns.len() as i16);
+    for (i, (value, column)) in row.values().zip(columns).enumerate() {
+        message = match value.is_null() {
+            true => message.null(),
+            false if is_binary(forms, i) => message.value(|out| binary::write(value, column.ty, out))?,
+            false => message.value(|out| {
+                text::styled(value, column.ty, &column.styles, out);
+                Ok::<_, SqlError>(())
+            })?,
+        }
+    }
+    message.end();
+    Ok(())
+}
+
+/// What of a result is told.
+#[derive(Clone, Copy)]
+pub(super) enum Telling<'a> {
+    /// Its columns too, since nobody has described them.
+    All,
+    /// The rows alone; the columns are to be these.
+    Rows(&'a [Column]),
+}
+
+/// Where the outcomes of one statement go: into the connection's output.
+pub(super) struct Answer<'a> {
+    pub connection: &'a Connection,
+    pub incoming: &'a mut Incoming,
+    pub around: Rc<Around>,
+    pub telling: Telling<'a>,
+    /// Of the result's columns, those that are wanted in binary.
+    pub forms: &'a [bool],
+    /// The statement's tag, once it is done.
+    pub tag: Option<String>,
+    /// The last commit (server/E3).
+    pub token: &'a mut Option<Token>,
+    /// Counts the output against the memory limit.
+    pub charge: Charge,
+    /// Why COPY's input ended, if it was no good end.
+    pub broken_off: Option<SqlError>,
+    /// Of COPY: columns, and the character that quotes values in which lines may end.
+    pub copied: (usize, Option<u8>),
+    pub copies_out: bool,
+}
+
+impl Answer<'_> {
+    fn tell_notices(&self) {
+        if !self.around.notices.lock().is_empty() {
+            tell_notices(&self.around.notices, &mut self.connection.output.borrow_mut())
+        }
+    }
+    /// Sends what there is of a long answer, as far as it rests on nothing that is not durable, and the
+    /// system takes it. Nothing waits here: a row may be told in the midst of reading.
+    pub fn much(&mut self) -> SqlResult<()> {
+        if self.token.is_none() {
+            self.connection.send()
+        }
+        let bytes = self.connection.output.borrow().len();
+        if bytes > FREE && self.charge.bytes() < bytes {
+            self.charge.resize(bytes.next_multiple_of(FREE))?
+        }
+        Ok(())
+    }
+}
+
+impl Answer<'_> {
+    /// Waits until more has come from the client, which gets first what it may be waiting for.
+    pub fn wait_for_input(&mut self) {
+        if let Some(token) = self.token.take() {
+            self.wait_durable(token)
+        }
+        let connection = self.connection;
+        connection.send();
+        *connection.waits.borrow_mut() = Some(self.around.parker.clone());
+        connection.may_send.set(true);
+        connection.touch();
+        let is_there = {
+            let input = connection.input.borrow();
+            input.ended || !input.bytes.is_empty()
+        };
+        if !is_there {
+            self.around.parker.park(None);
+        }
+        connection.may_send.set(false);
+        *connection.waits.borrow_mut() = None
+    }
+    /// server/E3, in the midst of a turn. If the log fails, that is told at its end.
+    fn wait_durable(&self, token: Token) {
+        let parker = self.around.parker.clone();
+        self.around.database.when_durable(token, move |_| parker.unpark());
+        while matches!(self.around.database.poll(token), Ok(false)) {
+            self.around.parker.park(None);
+        }
+    }
+}
+
+impl Output for Answer<'_> {
+    fn columns(&mut self, columns: &Arc<[Column]>) -> SqlResult<()> {
+        self.tell_notices();
+        match self.telling {
+            Telling::All => describe(columns, self.forms, &mut self.connection.output.borrow_mut()),
+            Telling::Rows(described) if described != &columns[..] => {
+                let message = "cached plan must not change result type";
+                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            Telling::Rows(_) => {}
+        }
+        Ok(())
+    }
+    fn row(&mut self, r: Row<'_>) -> SqlResult<()> {
+        let mut out = self.connection.output.borrow_mut();
+        let before = out.len();
+        if let Err(e) = row(&r, self.forms, &mut out) {
+            out.truncate(before);
+            return Err(e);
+        }
+        if out.len() >= MUCH {
+            drop(out);
+            self.much()?
+        }
+        Ok(())
+    }
+    fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
+        self.tell_notices();
+        if std::mem::take(&mut self.copies_out) {
+            back::empty(&mut self.connection.output.borrow_mut(), back::COPY_DONE)
+        }
+        *self.token = (*self.token).max(token);
+        self.tag = Some(tag.to_string());
+        Ok(())
+    }
+    fn copying(&mut self, columns: usize, quote: Option<u8>) {
+        self.copied = (columns, quote)
+    }
+    fn copy_in(&mut self) -> SqlResult<Box<dyn Read + '_>> {
+        self.tell_notices();
+        back::copy_response(&mut self.connection.output.borrow_mut(), true, self.copied.0);
+        Ok(Box::new(CopyIn::new(self)))
+    }
+    fn copy_out(&mut self) -> SqlResult<Box<dyn Write + '_>> {
+        self.tell_notices();
+        back::copy_response(&mut self.connection.output.borrow_mut(), false, self.copied.0);
+        self.copies_out = true;
+        Ok(Box::new(CopyOut::new(self)))
+    }
+}

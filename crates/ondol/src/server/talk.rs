@@ -1,0 +1,701 @@
+//! What a client says that has proved who it is, and what its session answers.
+//!
+//! - **T1** Statements of one text, and those between two Syncs, are one transaction unless a statement
+//!   begins or ends one (control/X4). An Execute that a Sync follows, with nothing before it, commits by
+//!   itself: so an Execute is not looked at before what follows it is there, which has to come.
+//! - **T2** After an error, messages of the extended protocol are skipped up to a Sync.
+//! - **T3** A portal lives as long as the transaction that it was bound in.
+//! - **T4** Names of prepared statements are the session's, for PREPARE, EXECUTE and DEALLOCATE as well. The
+//!   handle that is kept here is good while the name means the same text.
+use super::connection::Connection;
+use super::conversation::{Served, broken, fatal};
+use super::incoming::{Incoming, MESSAGE_LIMIT};
+use super::result::{self, Answer, Around, Notices, Telling};
+use crate::session::Session;
+use crate::session::control::ends_failed;
+use crate::session::cursor::{Cursor, cannot_be_run};
+use crate::session::output::Output;
+use crate::session::params::with_refs;
+use crate::session::planned::transaction_failed;
+use crate::session::prepared::Prepared;
+use crate::session::rows::{Column, Row, Rows};
+use crate::session::settings::Settings;
+use crate::session::split::split;
+use ondol_base::fiber::on_thread_stack;
+use ondol_engine::{Catalog, Charge, Token};
+use ondol_sql::parse;
+use ondol_sql::parse::lexer::Tokens;
+use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
+use ondol_wire::front::{self, Bind, Broken, Message, PROTOCOL_VIOLATION, Target};
+use ondol_wire::{back, binary};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Settings of which clients are told the values, at first and whenever they change.
+const REPORTED: [&str; 13] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+];
+/// Messages after which others have their turn.
+const TURN: usize = 1000;
+
+struct Statement {
+    prepared: Prepared,
+    /// What the client sent, and where the statement begins in it: for errors' positions.
+    text: String,
+    from: usize,
+}
+
+struct Portal {
+    statement: Rc<Statement>,
+    params: Vec<Value>,
+    forms: Vec<bool>,
+    progress: Progress,
+}
+
+enum Progress {
+    /// It was not executed yet.
+    Bound,
+    Reading(Cursor),
+    /// A result that was made as a whole: how many rows of it were given, and the statement's tag.
+    Kept {
+        rows: Rows,
+        given: usize,
+        tag: String,
+    },
+    Done,
+}
+
+/// What an Execute came to.
+enum Executed {
+    Done(String),
+    Empty,
+    Suspended,
+}
+
+/// What a session that talks has beside the session.
+pub(super) struct Talk {
+    around: Rc<Around>,
+    statements: HashMap<String, Rc<Statement>>,
+    portals: HashMap<String, Portal>,
+    /// T2
+    skips: bool,
+    /// The values that were reported, and the settings then.
+    reported: Vec<String>,
+    settings: Option<Settings>,
+    /// The last commit of the turn, which is not known to be durable.
+    token: Option<Token>,
+}
+
+/// The statements of a text, and where each begins in it.
+fn pieces(text: &str) -> Vec<(usize, String)> {
+    let mut from = 0;
+    let all = split(text);
+    let mut found = Vec::with_capacity(all.len());
+    for piece in all {
+        let mut tokens = Tokens::new(&text[from..]);
+        // A semicolon that ends nothing is none of the statement's.
+        let start = tokens.find(|t| &text[from + t.start..from + t.end] != ";").map_or(0, |t| t.start);
+        found.push((from + start, piece));
+        from = (from + start + found.last().map_or(0, |f| f.1.len())).min(text.len());
+        while !text.is_char_boundary(from) {
+            from -= 1
+        }
+    }
+    found
+}
+
+fn type_of(oid: u32, catalog: &Catalog) -> SqlResult<TypeId> {
+    if oid == 0 {
+        return Ok(TypeId::UNKNOWN);
+    }
+    let own = || {
+        let ids = catalog.types.values().copied();
+        ids.flat_map(|t| [Some(t), t.array()]).flatten().find(|t| t.oid() == oid)
+    };
+    TypeId::from_oid(oid).or_else(own).ok_or_else(|| {
+        SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
+    })
+}
+
+/// Keeps a result that is given in pieces.
+#[derive(Default)]
+struct Keeping {
+    rows: Rows,
+    tag: Option<String>,
+    token: Option<Token>,
+    charge: Option<Charge>,
+}
+
+impl Output for Keeping {
+    fn columns(&mut self, columns: &Arc<[Column]>) -> SqlResult<()> {
+        self.rows = Rows::of(columns.clone());
+        Ok(())
+    }
+    fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
+        const STEP: usize = 1 << 20;
+        self.rows.append(row)?;
+        let bytes = self.rows.bytes();
+        match &mut self.charge {
+            Some(c) if bytes > STEP && c.bytes() < bytes => c.resize(bytes.next_multiple_of(STEP)),
+            _ => Ok(()),
+        }
+    }
+    fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
+        self.tag = Some(tag.to_string());
+        self.token = token;
+        Ok(())
+    }
+}
+
+impl Talk {
+    pub fn new(s: &Session, notices: Notices) -> Talk {
+        let around = Around {
+            database: s.database.clone(),
+            parker: s.connection.parker().clone(),
+            cancel: s.cancel.clone(),
+            notices,
+        };
+        Talk {
+            around: Rc::new(around),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            skips: false,
+            reported: vec![],
+            settings: None,
+            token: None,
+        }
+    }
+
+    /// Tells the values of settings that are others than the client knows.
+    pub fn report(&mut self, s: &Session, out: &mut Vec<u8>) {
+        if self.settings.as_ref().is_some_and(|before| s.settings.are_as(before)) {
+            return;
+        }
+        self.settings = Some(s.settings.clone());
+        let is_new = self.reported.is_empty();
+        for (i, name) in REPORTED.iter().enumerate() {
+            let value = s.settings.show(name).map_or_else(|_| String::new(), |found| found.1);
+            if is_new {
+                back::parameter_status(out, name, &value);
+                self.reported.push(value)
+            } else if self.reported[i] != value {
+                back::parameter_status(out, name, &value);
+                self.reported[i] = value
+            }
+        }
+    }
+
+    fn ready(&mut self, s: &Session, connection: &Connection) {
+        let mut out = connection.output.borrow_mut();
+        result::tell_notices(&self.around.notices, &mut out);
+        self.report(s, &mut out);
+        let state = match (s.in_transaction(), s.is_failed()) {
+            (_, true) => b'E',
+            (true, _) => b'T',
+            _ => b'I',
+        };
+        back::ready(&mut out, state)
+    }
+
+    /// An error that a statement ended with, in a text from there on.
+    fn tell_error(&mut self, s: &mut Session, e: &SqlError, of: (&str, usize), connection: &Connection) {
+        // The session has failed its transaction; one that is no block is over.
+        if s.implicit {
+            s.drop_transaction()
+        }
+        let mut out = connection.output.borrow_mut();
+        result::tell_notices(&self.around.notices, &mut out);
+        result::tell_error(e, of, &mut out)
+    }
+    /// An error that no statement of the session has ended with.
+    fn refuse(&mut self, s: &mut Session, e: SqlError, of: (&str, usize), connection: &Connection) {
+        // session/N2
+        if let Err(e) = s.ended::<()>(Err(e)) {
+            self.tell_error(s, &e, of, connection)
+        }
+    }
+
+    pub fn serve(&mut self, s: &mut Session, connection: &Connection, incoming: &mut Incoming) -> Served {
+        self.token = None;
+        for _ in 0..TURN {
+            if matches!(incoming.next(MESSAGE_LIMIT), Ok(None)) && !incoming.refill(connection) {
+                return Served::Waits;
+            }
+            let frame = match incoming.next(MESSAGE_LIMIT) {
+                Ok(Some(f)) => f,
+                Ok(None) => continue,
+                Err(b) => {
+                    fatal(connection, &broken(b));
+                    return Served::Over;
+                }
+            };
+            let (kind, size) = (frame.kind, frame.size());
+            // T1
+            if kind == b'E' && !self.skips && incoming.rest().len() == size {
+                match incoming.refill(connection) {
+                    true => continue,
+                    false => return Served::Waits,
+                }
+            }
+            if self.skips && !matches!(kind, b'S' | b'X') {
+                incoming.skip(size);
+                continue;
+            }
+            match frame.read() {
+                Ok(Message::Query(text)) => {
+                    let text = text.to_string();
+                    incoming.skip(size);
+                    self.query(s, &text, connection, incoming);
+                    self.ready(s, connection)
+                }
+                Ok(Message::Execute { portal, most }) => {
+                    let portal = portal.to_string();
+                    incoming.skip(size);
+                    self.execute(s, portal, most, connection, incoming)
+                }
+                Ok(Message::Parse { name, text, types }) => {
+                    let types: Vec<u32> = types.iter().collect();
+                    let (from, done) = self.parse(s, name, text, &types);
+                    match done {
+                        Ok(()) => {
+                            let mut out = connection.output.borrow_mut();
+                            result::tell_notices(&self.around.notices, &mut out);
+                            back::empty(&mut out, back::PARSE_COMPLETE)
+                        }
+                        Err(e) => {
+                            self.refuse(s, e, (text, from), connection);
+                            self.skips = true
+                        }
+                    }
+                    incoming.skip(size)
+                }
+                Ok(Message::Bind(bind)) => {
+                    let done = self.bind(s, &bind);
+                    incoming.skip(size);
+                    self.or_skip(s, done, connection, |out| back::empty(out, back::BIND_COMPLETE))
+                }
+                Ok(Message::Describe(target)) => {
+                    let done = self.describe(s, target, connection);
+                    incoming.skip(size);
+                    self.or_skip(s, done, connection, |_| {})
+                }
+                Ok(Message::Close(target)) => {
+                    match target {
+                        Target::Statement(name) => {
+                            self.statements.remove(name);
+                            if !name.is_empty() {
+                                s.forget_prepared(name)
+                            }
+                        }
+                        Target::Portal(name) => drop(self.portals.remove(name)),
+                    }
+                    back::empty(&mut connection.output.borrow_mut(), back::CLOSE_COMPLETE);
+                    incoming.skip(size)
+                }
+                // All is sent at the end of the turn.
+                Ok(Message::Flush) => incoming.skip(size),
+                Ok(Message::Sync) => {
+                    incoming.skip(size);
+                    self.sync(s, connection)
+                }
+                // They come from a client that does not know yet of its COPY's error.
+                Ok(Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_)) => incoming.skip(size),
+                Ok(Message::Terminate) => return Served::Over,
+                Ok(Message::FunctionCall) => {
+                    incoming.skip(size);
+                    self.refuse(s, SqlError::unsupported("a function call message"), ("", 0), connection);
+                    self.ready(s, connection)
+                }
+                Ok(Message::Password(_)) => {
+                    fatal(connection, &broken(Broken(format!("invalid frontend message type {kind}"))));
+                    return Served::Over;
+                }
+                Err(e) => {
+                    incoming.skip(size);
+                    self.refuse(s, e, ("", 0), connection);
+                    match kind {
+                        b'Q' => self.ready(s, connection),
+                        b'S' => self.sync(s, connection),
+                        _ => self.skips = true,
+                    }
+                }
+            }
+        }
+        Served::Waits
+    }
+
+    /// Answers a message of the extended protocol that no statement runs for.
+    fn or_skip(
+        &mut self,
+        s: &mut Session,
+        done: SqlResult<()>,
+        connection: &Connection,
+        answer: impl FnOnce(&mut Vec<u8>),
+    ) {
+        match done {
+            Ok(()) => answer(&mut connection.output.borrow_mut()),
+            Err(e) => {
+                self.refuse(s, e, ("", 0), connection);
+                self.skips = true
+            }
+        }
+    }
+
+    /// The statements of a text, one after the other (T1).
+    fn query(&mut self, s: &mut Session, text: &str, connection: &Connection, incoming: &mut Incoming) {
+        self.statements.remove("");
+        self.portals.remove("");
+        let pieces = pieces(text);
+        if pieces.is_empty() {
+            return back::empty(&mut connection.output.borrow_mut(), back::EMPTY_QUERY);
+        }
+        let several = pieces.len() > 1;
+        if several && let Err(e) = on_thread_stack(|| parse::parse_within(text, s.limits()).map(drop)) {
+            // Nothing of a text is run that is wrong somewhere.
+            return self.refuse(s, e, (text, 0), connection);
+        }
+        let last = pieces.len() - 1;
+        for (n, (from, piece)) in pieces.iter().enumerate() {
+            let begun = match several && !s.in_transaction() {
+                true => s.begin_implicit(),
+                false => Ok(()),
+            };
+            let done = begun.and_then(|()| {
+                let mut answer = self.answer(s, connection, incoming, Telling::All, &[]);
+                let done = s.run(piece, &[], &mut answer);
+                let (tag, broken_off) = (answer.tag.take(), answer.broken_off.take());
+                done.map_err(|e| broken_off.unwrap_or(e))?;
+                if n == last {
+                    self.token = self.token.max(s.end_implicit()?)
+                }
+                Ok(tag)
+            });
+            match done {
+                Ok(tag) => {
+                    let mut out = connection.output.borrow_mut();
+                    result::tell_notices(&self.around.notices, &mut out);
+                    match tag {
+                        Some(tag) => back::complete(&mut out, &tag),
+                        None => back::empty(&mut out, back::EMPTY_QUERY),
+                    }
+                }
+                Err(e) => {
+                    self.tell_error(s, &e, (text, *from), connection);
+                    break;
+                }
+            }
+        }
+        if !s.in_transaction() {
+            self.portals.clear()
+        }
+    }
+
+    fn answer<'a>(
+        &'a mut self,
+        s: &Session,
+        connection: &'a Connection,
+        incoming: &'a mut Incoming,
+        telling: Telling<'a>,
+        forms: &'a [bool],
+    ) -> Answer<'a> {
+        Answer {
+            connection,
+            incoming,
+            around: self.around.clone(),
+            telling,
+            forms,
+            tag: None,
+            token: &mut self.token,
+            charge: s.connection.charge(),
+            broken_off: None,
+            copied: (0, None),
+            copies_out: false,
+        }
+    }
+
+    fn parse(&mut self, s: &mut Session, name: &str, text: &str, types: &[u32]) -> (usize, SqlResult<()>) {
+        let from = pieces(text).first().map_or(0, |p| p.0);
+        if name.is_empty() {
+            self.statements.remove("");
+        } else if let Err(e) = s.refuse_prepared(name) {
+            return (from, Err(e));
+        }
+        let catalog = s.connection.catalog();
+        let types: SqlResult<Vec<TypeId>> = types.iter().map(|oid| type_of(*oid, &catalog)).collect();
+        let prepared = types.and_then(|types| s.prepare_typed(text, &types));
+        let done = prepared.and_then(|prepared| {
+            if !name.is_empty() {
+                s.name_prepared(name, &prepared, text)?
+            }
+            let statement = Statement { prepared, text: text.to_string(), from };
+            self.statements.insert(name.to_string(), Rc::new(statement));
+            Ok(())
+        });
+        (from, done)
+    }
+
+    /// The statement that the name means now (T4).
+    fn statement(&mut self, s: &mut Session, name: &str) -> SqlResult<Rc<Statement>> {
+        let known = self.statements.get(name);
+        if name.is_empty() {
+            let message = "unnamed prepared statement does not exist";
+            let none = || SqlError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, message);
+            return known.cloned().ok_or_else(none);
+        }
+        if let Some(statement) = known.filter(|k| s.is_name_of(name, &k.prepared)) {
+            return Ok(statement.clone());
+        }
+        self.statements.remove(name);
+        let prepared = s.prepare_by_name(name)?;
+        let text = prepared.source().0.to_string();
+        let statement = Rc::new(Statement { prepared, text, from: 0 });
+        self.statements.insert(name.to_string(), statement.clone());
+        Ok(statement)
+    }
+
+    fn bind(&mut self, s: &mut Session, bind: &Bind<'_>) -> SqlResult<()> {
+        let statement = self.statement(s, bind.statement)?;
+        let prepared = &statement.prepared;
+        let violation = |message: String| Err(SqlError::new(PROTOCOL_VIOLATION, message));
+        if bind.forms.len() > 1 && bind.forms.len() != bind.len() {
+            return violation(format!(
+                "bind message has {} parameter formats but {} parameters",
+                bind.forms.len(),
+                bind.len()
+            ));
+        }
+        let wanted = prepared.params();
+        if bind.len() != wanted.len() {
+            return violation(format!(
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                bind.len(),
+                bind.statement,
+                wanted.len()
+            ));
+        }
+        if s.is_failed() && (!ends_failed(prepared.source().0) || !wanted.is_empty()) {
+            return Err(transaction_failed());
+        }
+        if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
+            let message = format!("cursor \"{}\" already exists", bind.portal);
+            return Err(SqlError::new(sqlstate::DUPLICATE_CURSOR, message));
+        }
+        let forms: Vec<bool> = bind.result_forms.iter().collect();
+        let columns = prepared.columns().len();
+        if forms.len() > 1 && forms.len() != columns {
+            return violation(format!(
+                "bind message has {} result formats but query has {columns} columns",
+                forms.len()
+            ));
+        }
+        let values: SqlResult<Vec<Value>> = (bind.values().zip(wanted).enumerate())
+            .map(|(i, (bytes, ty))| match bytes {
+                None => Ok(Value::Null),
+                Some(bytes) if bind.forms.is_binary(i) => binary::read(bytes, *ty).map_err(|mut e| {
+                    if e.0.message == "incorrect binary data format" {
+                        e.0.message = format!("incorrect binary data format in bind parameter {}", i + 1)
+                    }
+                    e
+                }),
+                Some(bytes) => Ok(Value::Text(front::utf8(bytes)?.to_string())),
+            })
+            .collect();
+        let values = values?;
+        let params = s.fit(&values, wanted)?.into_iter().map(|v| v.into_owned()).collect();
+        let portal = Portal { statement: statement.clone(), params, forms, progress: Progress::Bound };
+        self.portals.insert(bind.portal.to_string(), portal);
+        Ok(())
+    }
+
+    fn describe(&mut self, s: &mut Session, target: Target<'_>, connection: &Connection) -> SqlResult<()> {
+        let (statement, forms) = match target {
+            Target::Statement(name) => (self.statement(s, name)?, &[][..]),
+            Target::Portal(name) => {
+                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                (portal.statement.clone(), &portal.forms[..])
+            }
+        };
+        let columns = statement.prepared.columns();
+        if s.is_failed() && !columns.is_empty() {
+            return Err(transaction_failed());
+        }
+        let mut out = connection.output.borrow_mut();
+        if let Target::Statement(_) = target {
+            let params = statement.prepared.params();
+            back::parameter_description(&mut out, params.iter().map(|t| t.oid()))
+        }
+        match statement.prepared.has_result() {
+            false => back::empty(&mut out, back::NO_DATA),
+            true => result::describe(columns, forms, &mut out),
+        }
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        s: &mut Session,
+        name: String,
+        most: u32,
+        connection: &Connection,
+        incoming: &mut Incoming,
+    ) {
+        let Some(mut portal) = self.portals.remove(&name) else {
+            self.refuse(s, no_portal(&name), ("", 0), connection);
+            self.skips = true;
+            return;
+        };
+        let before = s.in_transaction();
+        let statement = portal.statement.clone();
+        let done = self.run_portal(s, &name, &mut portal, most, connection, incoming);
+        if before && !s.in_transaction() {
+            // T3
+            self.portals.clear()
+        } else {
+            self.portals.insert(name, portal);
+        }
+        match done {
+            Ok(executed) => {
+                let mut out = connection.output.borrow_mut();
+                result::tell_notices(&self.around.notices, &mut out);
+                match executed {
+                    Executed::Done(tag) => back::complete(&mut out, &tag),
+                    Executed::Empty => back::empty(&mut out, back::EMPTY_QUERY),
+                    Executed::Suspended => back::empty(&mut out, back::PORTAL_SUSPENDED),
+                }
+            }
+            Err(e) => {
+                self.refuse(s, e, (&statement.text, statement.from), connection);
+                self.skips = true
+            }
+        }
+    }
+
+    /// Runs a portal, or goes on with it.
+    fn run_portal(
+        &mut self,
+        s: &mut Session,
+        name: &str,
+        portal: &mut Portal,
+        most: u32,
+        connection: &Connection,
+        incoming: &mut Incoming,
+    ) -> SqlResult<Executed> {
+        let statement = portal.statement.clone();
+        let prepared = &statement.prepared;
+        let text = prepared.source().0;
+        let columns = prepared.columns();
+        if text.is_empty() {
+            return Ok(Executed::Empty);
+        }
+        let is_limited = most > 0 && prepared.has_result();
+        if let Progress::Bound = portal.progress {
+            let is_alone = incoming.rest().first() == Some(&b'S');
+            if !s.in_transaction() && (!is_alone || is_limited) {
+                s.begin_implicit()?
+            }
+            if !is_limited {
+                portal.progress = Progress::Done;
+                let forms = &portal.forms;
+                let mut answer = self.answer(s, connection, incoming, Telling::Rows(columns), forms);
+                let done = s.run_fitted(prepared, &portal.params, &mut answer);
+                let (tag, broken_off) = (answer.tag.take(), answer.broken_off.take());
+                done.map_err(|e| broken_off.unwrap_or(e))?;
+                return Ok(tag.map_or(Executed::Empty, Executed::Done));
+            }
+            portal.progress = match prepared.is_planned() {
+                true => {
+                    let opened = with_refs(&portal.params, |refs| s.open_prepared(prepared, refs));
+                    Progress::Reading(opened?)
+                }
+                false => {
+                    let mut keeping = Keeping { charge: Some(s.connection.charge()), ..Keeping::default() };
+                    s.run_fitted(prepared, &portal.params, &mut keeping)?;
+                    self.token = self.token.max(keeping.token);
+                    Progress::Kept { rows: keeping.rows, given: 0, tag: keeping.tag.unwrap_or_default() }
+                }
+            }
+        }
+        match &mut portal.progress {
+            Progress::Reading(cursor) => {
+                let forms = &portal.forms;
+                let mut answer = self.answer(s, connection, incoming, Telling::Rows(columns), forms);
+                let limit = (most > 0).then_some(most.into());
+                s.fetch_into(cursor, limit, &mut answer)?;
+                match answer.tag.take() {
+                    Some(tag) => {
+                        portal.progress = Progress::Done;
+                        Ok(Executed::Done(tag))
+                    }
+                    None => Ok(Executed::Suspended),
+                }
+            }
+            Progress::Kept { rows, given, tag } => {
+                let left = rows.len() - *given;
+                let now = if most > 0 { left.min(most as usize) } else { left };
+                let mut out = connection.output.borrow_mut();
+                for i in *given..*given + now {
+                    result::row(&rows.row(i), &portal.forms, &mut out)?
+                }
+                *given += now;
+                match most > 0 && now == most as usize {
+                    true => Ok(Executed::Suspended),
+                    false => Ok(Executed::Done(tag.clone())),
+                }
+            }
+            _ if prepared.is_planned()
+                && text.trim_start().get(..6).is_some_and(|w| w.eq_ignore_ascii_case("select")) =>
+            {
+                Ok(Executed::Done("SELECT 0".to_string()))
+            }
+            _ => Err(cannot_be_run(name)),
+        }
+    }
+
+    fn sync(&mut self, s: &mut Session, connection: &Connection) {
+        self.skips = false;
+        match s.end_implicit() {
+            Ok(token) => self.token = self.token.max(token),
+            Err(e) => self.tell_error(s, &e, ("", 0), connection),
+        }
+        if !s.in_transaction() {
+            self.portals.clear()
+        }
+        self.ready(s, connection)
+    }
+}
+
+fn no_portal(name: &str) -> SqlError {
+    SqlError::new(sqlstate::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pieces;
+
+    #[test]
+    fn pieces_know_where_they_begin() {
+        for (text, wanted) in [
+            ("select 1", &[(0, "select 1")][..]),
+            ("  -- select 1\n select 1;;  ; /* x */ select 2 ;", &[(15, "select 1"), (38, "select 2")]),
+            ("select 'é;'; select 2", &[(0, "select 'é;'"), (14, "select 2")]),
+            (" ; -- nothing\n", &[]),
+        ] {
+            let found = pieces(text);
+            let found: Vec<(usize, &str)> = found.iter().map(|(n, t)| (*n, t.as_str())).collect();
+            assert_eq!(found, wanted, "{text}");
+        }
+    }
+}

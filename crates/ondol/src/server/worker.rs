@@ -1,0 +1,392 @@
+//! A worker: a thread that has connections, and runs what their clients send.
+//!
+//! - **R1** In a turn the worker takes what came, runs every fiber that can go on, and then sends, once a
+//!   connection, and hands over the tokens. So who sends several messages together is answered together.
+//! - **R2** A connection's fiber is started when a whole message is there and no fiber has its client; it ends
+//!   when no whole message is left.
+//! - **R3** Numbers of connections come again, with another generation: what the poll tells of one that was
+//!   closed meanwhile means nobody.
+use super::connection::{Connection, Peer, State, Stream};
+use super::conversation::Served;
+use super::{End, Shared};
+use crate::session::held::TokenQueue;
+use ondol_base::event::Event;
+use ondol_base::fiber::{self, Bell};
+use ondol_base::net::{Interest, Poll, Ready};
+use ondol_base::sync::Mutex;
+use ondol_base::{clock, thread};
+use ondol_engine::Token;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Of address space, for each statement that runs; what is never touched takes no memory. What recurs deeply
+/// is planned on the thread's stack.
+const STACK: usize = 2 << 20;
+/// In which a client has to have proved who it is.
+pub(super) const TO_PROVE: Duration = Duration::from_secs(60);
+/// In which a client has to take the last answers.
+const TO_TAKE: Duration = Duration::from_secs(10);
+/// A session that has not been used for so long gives up its memory.
+const TO_COOL: Duration = Duration::from_secs(2);
+
+const TOLD: u64 = 0;
+const DURABLE: u64 = 1;
+/// Connections have their keys from here on.
+const FIRST: u64 = 2;
+
+/// Where a worker gets connections from.
+pub(super) struct Door {
+    /// With what each has sent so far.
+    new: Mutex<Vec<(Stream, Peer, Vec<u8>)>>,
+    count: AtomicUsize,
+    bell: OnceLock<Bell>,
+}
+
+impl Door {
+    /// Connections that the worker has, or will have.
+    pub fn connections(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+    pub fn bring(&self, stream: Stream, peer: Peer, said: Vec<u8>) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.new.lock().push((stream, peer, said));
+        self.ring()
+    }
+    pub fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.ring()
+        }
+    }
+}
+
+/// What a fiber has done with a connection.
+struct Finished {
+    key: u64,
+    served: Served,
+    /// What its answers rest on.
+    token: Option<Token>,
+}
+
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    door: Arc<Door>,
+    poll: Poll,
+    fibers: fiber::Worker,
+    tokens: TokenQueue,
+    places: Vec<Option<Rc<Connection>>>,
+    free: Vec<u32>,
+    generation: u32,
+    finished: Rc<RefCell<Vec<Finished>>>,
+    /// Those that have output, or whose wishes may have changed, by their keys.
+    touched: Rc<RefCell<Vec<u64>>>,
+    /// When to look next for those who are late, and those who are idle.
+    look: Duration,
+}
+
+impl Worker {
+    pub fn start(number: usize, shared: Arc<Shared>) -> io::Result<(Arc<Door>, thread::JoinHandle<()>)> {
+        let door =
+            Arc::new(Door { new: Mutex::default(), count: AtomicUsize::new(0), bell: OnceLock::new() });
+        let its = door.clone();
+        let poll = Poll::new()?;
+        let event = Event::new()?;
+        poll.add(&event, TOLD, Interest::READ)?;
+        let tokens = shared.database.token_queue().map_err(|e| io::Error::other(e.to_string()))?;
+        poll.add(&tokens, DURABLE, Interest::READ)?;
+        let handle = thread::spawn(&format!("ondol-server-{number}"), move || {
+            let fibers = fiber::Worker::with_event(STACK, event);
+            its.bell.get_or_init(|| fibers.bell());
+            let mut worker = Worker {
+                shared,
+                door: its,
+                poll,
+                fibers,
+                tokens,
+                places: vec![],
+                free: vec![],
+                generation: 0,
+                finished: Rc::default(),
+                touched: Rc::default(),
+                look: Duration::ZERO,
+            };
+            worker.work()
+        })?;
+        Ok((door, handle))
+    }
+
+    fn work(&mut self) {
+        let mut room = Box::new([0; 32 << 10]);
+        let (mut ready, mut told) = (vec![], vec![]);
+        loop {
+            let arrived = std::mem::take(&mut *self.door.new.lock());
+            for (stream, peer, said) in arrived {
+                self.admit(stream, peer, said)
+            }
+            let end = self.shared.end();
+            if end > End::NotYet && self.end_some(end) {
+                return;
+            }
+            self.settle_all();
+            // Without memory for a stack, tasks wait: others' may come free.
+            if self.fibers.run_ready().is_err() {
+                thread::sleep(Duration::from_millis(1))
+            }
+            self.finish();
+            self.settle_all();
+            self.look_around();
+            let limit = self.time_to_sleep(end);
+            if self.poll.wait(&mut ready, limit).is_err() {
+                thread::sleep(Duration::from_millis(10))
+            }
+            self.fibers.is_awake();
+            for r in &ready {
+                match r.key {
+                    TOLD => {
+                        if let Some(e) = self.fibers.event() {
+                            e.clear()
+                        }
+                    }
+                    DURABLE => {
+                        self.tokens.take(&mut told);
+                        told.drain(..).for_each(|(key, fate)| self.release(key, fate))
+                    }
+                    _ => self.take(*r, &mut room),
+                }
+            }
+        }
+    }
+
+    /// How long there is nothing to do, as far as is known.
+    fn time_to_sleep(&mut self, end: End) -> Option<Duration> {
+        let Some(until) = self.fibers.go_to_sleep().filter(|_| self.touched.borrow().is_empty()) else {
+            return Some(Duration::ZERO);
+        };
+        // Who brings something, or ends the server, rings only for a thread that sleeps.
+        if !self.door.new.lock().is_empty() || self.shared.end() != end {
+            return Some(Duration::ZERO);
+        }
+        let is_empty = self.places.len() == self.free.len();
+        if is_empty && end > End::NotYet {
+            return Some(Duration::ZERO);
+        }
+        let look = (!is_empty).then_some(self.look);
+        let until = [until, look].into_iter().flatten().min()?;
+        Some(until.saturating_sub(clock::now()))
+    }
+
+    fn of(&self, key: u64) -> Option<&Rc<Connection>> {
+        let place = usize::try_from((key & u64::from(u32::MAX)).checked_sub(FIRST)?).ok()?;
+        self.places.get(place)?.as_ref().filter(|c| c.key == key)
+    }
+
+    fn admit(&mut self, stream: Stream, peer: Peer, said: Vec<u8>) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        self.generation = self.generation.wrapping_add(1);
+        let key = u64::from(self.generation) << 32 | (u64::from(place) + FIRST);
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        let touched = self.touched.clone();
+        let connection = Connection::new(stream, key, peer, clock::now() + TO_PROVE, touched);
+        connection.input.borrow_mut().bytes = said;
+        connection.touch();
+        let added = self.poll.add(&connection.stream, key, Interest::READ);
+        self.places[place as usize] = Some(Rc::new(connection));
+        if added.is_err() {
+            self.close(key)
+        }
+    }
+
+    /// It is closed when what was answered is sent, or nobody has taken it for a while.
+    fn end(&self, connection: &Connection) {
+        connection.closing.set(true);
+        connection.deadline.set(Some(clock::now() + TO_TAKE))
+    }
+
+    fn close(&mut self, key: u64) {
+        if self.of(key).is_some() {
+            let place = (key & u64::from(u32::MAX)) - FIRST;
+            // The client goes with it, and its transaction.
+            let connection = self.places[place as usize].take();
+            self.free.push(place as u32);
+            self.door.count.fetch_sub(1, Ordering::Relaxed);
+            self.shared.open.fetch_sub(1, Ordering::Relaxed);
+            if let Some(c) = connection.filter(|c| c.number.get() != 0) {
+                self.shared.keys.take_back(c.number.get())
+            }
+        }
+    }
+
+    /// Something is ready of a connection.
+    fn take(&mut self, ready: Ready, room: &mut [u8; 32 << 10]) {
+        let Some(connection) = self.of(ready.key).cloned() else { return };
+        if ready.gone && connection.state.get() == State::Running {
+            // Nobody is there to be answered: it is not to hold what others wait for.
+            connection.lost.set(true);
+            if let Some(canceller) = self.shared.keys.of(connection.number.get()) {
+                canceller.cancel()
+            }
+        }
+        if ready.read || ready.gone {
+            connection.receive(room)
+        }
+        if ready.write {
+            connection.tell()
+        }
+        self.touched.borrow_mut().push(ready.key)
+    }
+
+    fn settle_all(&mut self) {
+        let touched = std::mem::take(&mut *self.touched.borrow_mut());
+        touched.into_iter().for_each(|key| self.settle(key))
+    }
+
+    /// Starts fibers, sends, closes: whatever is to be done for a connection now.
+    fn settle(&mut self, key: u64) {
+        let Some(connection) = self.of(key).cloned() else { return };
+        if connection.state.get() == State::Idle && !connection.closing.get() {
+            let whole = connection.client.borrow().as_ref().is_some_and(|c| c.has_work(&connection));
+            if whole {
+                return self.serve(connection);
+            }
+            if connection.input.borrow().ended {
+                self.end(&connection)
+            }
+        }
+        if connection.can_send() {
+            connection.send()
+        }
+        let is_idle = connection.state.get() == State::Idle;
+        if is_idle && (connection.lost.get() || connection.closing.get() && connection.unsent() == 0) {
+            return self.close(key);
+        }
+        let wanted = connection.wanted();
+        if wanted != connection.interest.replace(wanted)
+            && self.poll.change(&connection.stream, key, wanted).is_err()
+        {
+            connection.lost.set(true)
+        }
+    }
+
+    /// R2
+    fn serve(&mut self, connection: Rc<Connection>) {
+        connection.state.set(State::Running);
+        connection.is_warm.set(true);
+        let (shared, finished) = (self.shared.clone(), self.finished.clone());
+        self.fibers.start(move || {
+            let client = connection.client.take();
+            let Some(mut client) = client else { return };
+            let done = catch_unwind(AssertUnwindSafe(|| client.serve(&connection, &shared)));
+            let (served, token) = done.unwrap_or_else(|_| {
+                connection.unsay();
+                client.lost_its_head(&connection);
+                (Served::Over, None)
+            });
+            *connection.client.borrow_mut() = Some(client);
+            finished.borrow_mut().push(Finished { key: connection.key, served, token })
+        })
+    }
+
+    /// What fibers have left.
+    fn finish(&mut self) {
+        let finished = std::mem::take(&mut *self.finished.borrow_mut());
+        for Finished { key, served, token } in finished {
+            let Some(connection) = self.of(key).cloned() else { continue };
+            connection.last_used.set(clock::now());
+            if served == Served::Over {
+                self.end(&connection)
+            }
+            let pending = token.map(|t| self.shared.database.poll(t).map(|durable| (t, durable)));
+            match pending {
+                Some(Ok((token, false))) => {
+                    connection.state.set(State::Held);
+                    self.tokens.add(token, key)
+                }
+                Some(Err(e)) => self.release(key, Err(e)),
+                _ => connection.state.set(State::Idle),
+            }
+            self.touched.borrow_mut().push(key)
+        }
+    }
+
+    /// The fate of what a connection's answers rest on (server/E3).
+    fn release(&mut self, key: u64, fate: SqlResult<()>) {
+        let Some(connection) = self.of(key).cloned() else { return };
+        connection.state.set(State::Idle);
+        if let Err(e) = fate {
+            connection.unsay();
+            if let Some(client) = &*connection.client.borrow() {
+                client.fatal(&connection, &e)
+            }
+            self.end(&connection)
+        }
+        self.touched.borrow_mut().push(key)
+    }
+
+    /// Those who are late, and those who are idle.
+    fn look_around(&mut self) {
+        let now = clock::now();
+        if now < self.look {
+            return;
+        }
+        self.look = now + TO_COOL / 2;
+        for place in 0..self.places.len() {
+            let Some(connection) = &self.places[place] else { continue };
+            if connection.state.get() != State::Idle {
+                continue;
+            }
+            if connection.deadline.get().is_some_and(|d| now >= d) {
+                connection.lost.set(true);
+                self.touched.borrow_mut().push(connection.key)
+            } else if connection.is_warm.get() && now >= connection.last_used.get() + TO_COOL {
+                connection.is_warm.set(false);
+                connection.shrink();
+                if let Some(client) = &mut *connection.client.borrow_mut() {
+                    client.shrink()
+                }
+            }
+        }
+    }
+
+    /// Ends the sessions that can end now; whether none is left.
+    fn end_some(&mut self, end: End) -> bool {
+        self.look = Duration::ZERO;
+        for place in 0..self.places.len() {
+            let Some(connection) = self.places[place].clone() else { continue };
+            if connection.state.get() == State::Running
+                && end == End::Now
+                && let Some(canceller) = self.shared.keys.of(connection.number.get())
+            {
+                // It may have begun another statement since.
+                canceller.cancel()
+            }
+            if connection.state.get() != State::Idle {
+                continue;
+            }
+            if connection.closing.get() {
+                if end == End::Now {
+                    self.close(connection.key)
+                }
+                continue;
+            }
+            let client = connection.client.borrow();
+            let Some(client) = &*client else { continue };
+            if end == End::Drain && client.in_transaction() {
+                continue;
+            }
+            let why = "terminating connection due to administrator command";
+            client.fatal(&connection, &SqlError::new(sqlstate::ADMIN_SHUTDOWN, why));
+            self.end(&connection);
+            self.touched.borrow_mut().push(connection.key)
+        }
+        self.settle_all();
+        self.places.len() == self.free.len() && self.door.new.lock().is_empty()
+    }
+}

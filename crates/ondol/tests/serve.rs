@@ -1,0 +1,312 @@
+//! `ondol serve` as a process: with psql and pgbench, where these are installed; told to end, and killed.
+#![cfg(all(feature = "server", feature = "command"))]
+use ondol::{Database, TempFolder};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+struct Process {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// What it said before it was ready.
+    greeting: String,
+    port: u16,
+}
+
+impl Process {
+    fn start(args: &[&str]) -> Process {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ondol"))
+            .arg("serve")
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut greeting = String::new();
+        let mut port = 0;
+        while port == 0 {
+            let mut line = String::new();
+            assert!(out.read_line(&mut line).unwrap() > 0, "it ended: {greeting}");
+            if let Some(rest) = line.trim().strip_prefix("postgres://postgres@127.0.0.1:") {
+                port = rest.strip_suffix("/postgres").unwrap().parse().unwrap()
+            }
+            greeting += &line
+        }
+        Process { child, out, greeting, port }
+    }
+    fn in_folder(folder: &Path, more: &[&str]) -> Process {
+        let path = folder.to_str().unwrap();
+        let socket = folder.parent().unwrap().to_str().unwrap();
+        Process::start(&[&[path, "--listen", "127.0.0.1:0", "--socket", socket], more].concat())
+    }
+    fn signal(&self, name: &str) {
+        let done = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(done.success())
+    }
+    /// Waits for its end; gives what it said last.
+    fn end(mut self) -> (bool, String) {
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().success(), rest)
+    }
+    fn client(&self) -> Client {
+        Client::new(self.port)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Knows no more than simple queries.
+struct Client(TcpStream);
+
+impl Client {
+    fn new(port: u16) -> Client {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let body = b"\0\x03\0\0user\0postgres\0\0";
+        stream.write_all(&[&(body.len() as u32 + 4).to_be_bytes()[..], body].concat()).unwrap();
+        let mut client = Client(stream);
+        client.answer().expect("it is let in");
+        client
+    }
+    /// Tags and errors up to the next readiness; nothing if the connection ends.
+    fn answer(&mut self) -> Option<String> {
+        let mut told = String::new();
+        loop {
+            let mut head = [0; 5];
+            self.0.read_exact(&mut head).ok()?;
+            let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4];
+            self.0.read_exact(&mut body).ok()?;
+            match head[0] {
+                b'Z' => return Some(told),
+                b'C' | b'E' => told += &String::from_utf8_lossy(&body).replace('\0', " "),
+                _ => {}
+            }
+        }
+    }
+    fn query(&mut self, text: &str) -> Option<String> {
+        let body = format!("{text}\0");
+        let message = [b"Q", &(body.len() as u32 + 4).to_be_bytes()[..], body.as_bytes()].concat();
+        self.0.write_all(&message).ok()?;
+        self.answer()
+    }
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/lib/postgresql/15/bin"]);
+    folders.map(|f| Path::new(f).join(program)).find(|p| p.is_file())
+}
+
+#[test]
+fn psql_talks_to_it() {
+    let Some(psql) = found("psql") else {
+        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
+        return;
+    };
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let server = Process::in_folder(&path, &[]);
+    let password = path.join("initial-password");
+    assert_eq!(password.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let secret = std::fs::read_to_string(&password).unwrap();
+    let socket = folder.path().to_str().unwrap();
+    let run = |change: &dyn Fn(&mut Command), script: &str| -> Output {
+        let mut c = Command::new(&psql);
+        c.args(["-X", "-U", "postgres", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-c", script]);
+        c.env("PGCONNECT_TIMEOUT", "10").env_remove("PGPASSWORD").env("LC_ALL", "C.UTF-8");
+        change(&mut c);
+        c.output().unwrap()
+    };
+    let unix = |c: &mut Command| {
+        c.args(["-h", socket, "-p", "5432"]);
+    };
+    let tcp = |c: &mut Command| {
+        c.args(["-h", "127.0.0.1", "-w", "-p", &server.port.to_string()]);
+    };
+    let text = |o: &Output| {
+        assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+        String::from_utf8(o.stdout.clone()).unwrap()
+    };
+    text(&run(&unix, "CREATE TABLE t (a integer PRIMARY KEY, b text DEFAULT 'x')"));
+    let shown = text(&run(&unix, "\\d t"));
+    assert!(shown.contains("\"t_pkey\" PRIMARY KEY, btree (a)"), "{shown}");
+    assert!(text(&run(&unix, "\\conninfo")).contains("user \"postgres\""));
+    // By TCP with the password, and not without, nor with another.
+    let with = |secret: &str| {
+        let secret = secret.trim().to_string();
+        move |c: &mut Command| {
+            c.env("PGPASSWORD", &secret);
+        }
+    };
+    let both = |c: &mut Command| {
+        tcp(c);
+        with(&secret)(c)
+    };
+    assert!(text(&run(&both, "INSERT INTO t SELECT generate_series(1, 3)")).contains("INSERT 0 3"));
+    let failed = run(&tcp, "SELECT 1");
+    assert!(!failed.status.success());
+    let failed = run(
+        &|c| {
+            tcp(c);
+            with("wrong")(c)
+        },
+        "SELECT 1",
+    );
+    let why = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(why.contains("password authentication failed for user \"postgres\""), "{why}");
+    let failed = run(
+        &|c| {
+            unix(c);
+            c.args(["-d", "other"]);
+        },
+        "SELECT 1",
+    );
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("database \"other\" does not exist"));
+    // COPY from and to psql, and an error's place.
+    let file = folder.path().join("rows");
+    std::fs::write(&file, "4\tfour\n5\tfive\n").unwrap();
+    text(&run(&unix, &format!("\\copy t from '{}'", file.display())));
+    assert_eq!(
+        text(&run(&unix, "\\copy (select b from t where a > 3 order by a) to stdout")),
+        "four\nfive\n"
+    );
+    let failed = run(&unix, "SELECT nothing FROM t");
+    let why = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(
+        why,
+        "ERROR:  column \"nothing\" does not exist\nLINE 1: SELECT nothing FROM t\n               ^\n"
+    );
+    // Another process has no way to the folder meanwhile.
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_ondol"));
+    shell.args(["shell", path.to_str().unwrap(), "-c", "SELECT 1"]);
+    assert!(!shell.output().unwrap().status.success());
+    server.signal("-TERM");
+    let (good, last) = server.end();
+    assert!(good && last.ends_with("The server has ended.\n"), "{last}");
+    assert!(!folder.path().join(".s.PGSQL.5432").exists());
+    let db = Database::open(&path).unwrap();
+    assert_eq!(db.session().query("SELECT * FROM t", &[]).unwrap().len(), 5);
+}
+
+#[test]
+fn pgbench_runs() {
+    let Some(pgbench) = found("pgbench") else { return };
+    let server = Process::start(&["--temporary", "--listen", "127.0.0.1:0", "--trust-loopback"]);
+    assert!(server.greeting.contains("Nothing of it is kept"), "{}", server.greeting);
+    let run = |args: &[&str]| {
+        let mut c = Command::new(&pgbench);
+        c.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &server.port.to_string()])
+            .args(args)
+            .arg("postgres");
+        let o = c.output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&o.stdout), String::from_utf8_lossy(&o.stderr));
+        assert!(o.status.success() && !err.contains("ERROR"), "{args:?}: {out}{err}");
+        out.into_owned()
+    };
+    run(&["-i", "-s", "1", "-q"]);
+    for mode in ["simple", "extended", "prepared"] {
+        for more in [&["-N"][..], &["-S"], &[]] {
+            let out = run(&[&["-n", "-M", mode, "-c", "4", "-t", "50"], more].concat());
+            assert!(out.contains("number of transactions actually processed: 200/200"), "{out}");
+            assert!(!out.contains("number of failed transactions: 1"), "{out}");
+        }
+    }
+    // Each transaction that writes has left a row.
+    let mut c = server.client();
+    assert_eq!(c.query("SELECT FROM pgbench_history").as_deref(), Some("SELECT 1200 "));
+}
+
+#[test]
+fn a_server_drains() {
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let server = Process::in_folder(&path, &["--trust-loopback"]);
+    let (mut busy, mut idle) = (server.client(), server.client());
+    busy.query("CREATE TABLE t (a integer)").unwrap();
+    busy.query("BEGIN; INSERT INTO t VALUES (1)").unwrap();
+    server.signal("-TERM");
+    // Who does nothing is told, and who is in a transaction goes on until its end.
+    assert!(idle.answer().is_none());
+    assert_eq!(busy.query("INSERT INTO t VALUES (2)").as_deref(), Some("INSERT 0 1 "));
+    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
+    assert_eq!(busy.query("COMMIT").as_deref(), Some("COMMIT "));
+    assert!(busy.query("SELECT 1").is_none());
+    assert!(server.end().0);
+    // The second time nobody is waited for.
+    let server = Process::in_folder(&path, &["--trust-loopback"]);
+    let mut busy = server.client();
+    busy.query("BEGIN; INSERT INTO t VALUES (3)").unwrap();
+    server.signal("-TERM");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(busy.query("INSERT INTO t VALUES (4)").as_deref(), Some("INSERT 0 1 "));
+    server.signal("-TERM");
+    assert!(busy.query("COMMIT").is_none() && server.end().0);
+    let db = Database::open(&path).unwrap();
+    assert_eq!(db.session().query("SELECT * FROM t", &[]).unwrap().len(), 2);
+}
+
+/// What was answered outlives SIGKILL, and the next server takes the same socket.
+#[test]
+fn a_killed_server_loses_nothing_that_it_answered() {
+    const CLIENTS: usize = 4;
+    const KILLS: usize = 5;
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let mut answered = vec![0u32; CLIENTS];
+    for round in 0..KILLS {
+        let server = Process::in_folder(&path, &["--trust-loopback"]);
+        let mut c = server.client();
+        c.query("CREATE TABLE IF NOT EXISTS t (client integer PRIMARY KEY, n integer)").unwrap();
+        for i in 0..CLIENTS {
+            c.query(&format!("INSERT INTO t VALUES ({i}, 0) ON CONFLICT DO NOTHING")).unwrap();
+        }
+        let port = server.port;
+        let counts: Vec<u32> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|i| {
+                    let mut n = answered[i];
+                    scope.spawn(move || {
+                        let mut c = Client::new(port);
+                        // What it was told last, and it may have done one more.
+                        loop {
+                            let next = n + 1;
+                            match c.query(&format!("UPDATE t SET n = {next} WHERE client = {i}")) {
+                                Some(told) => assert_eq!(told, "UPDATE 1 "),
+                                None => return n,
+                            }
+                            n = next
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(150));
+            server.signal("-KILL");
+            clients.into_iter().map(|c| c.join().unwrap()).collect()
+        });
+        drop(server);
+        let db = Database::open(&path).unwrap();
+        let found = db.session().query("SELECT n FROM t ORDER BY client", &[]).unwrap();
+        for (i, row) in found.iter().enumerate() {
+            let n = row.get::<i32>(0).unwrap() as u32;
+            assert!(
+                n == counts[i] || n == counts[i] + 1,
+                "round {round}, client {i}: {n}, answered {}",
+                counts[i]
+            );
+            assert!(counts[i] > answered[i], "client {i} did nothing in round {round}");
+            answered[i] = n
+        }
+        db.close().unwrap()
+    }
+}

@@ -1,0 +1,829 @@
+//! The server, by its messages: what a client sends and is answered, byte for byte where that matters.
+#![cfg(feature = "server")]
+use ondol::server::{ServeOptions, Server};
+use ondol::{Database, TempFolder};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A database that is served, to whoever comes from this machine.
+struct Served {
+    server: Option<Server>,
+    database: Database,
+    port: u16,
+    _folder: TempFolder,
+}
+
+fn serve(change: impl FnOnce(&mut ServeOptions)) -> Served {
+    let folder = TempFolder::new().unwrap();
+    let database = Database::open(folder.path().join("db")).unwrap();
+    let mut options =
+        ServeOptions { listen: vec!["127.0.0.1:0".into()], trust_loopback: true, ..ServeOptions::default() };
+    change(&mut options);
+    let server = Server::start(&database, &options).unwrap();
+    let port = server.addresses()[0].port();
+    Served { server: Some(server), database, port, _folder: folder }
+}
+
+impl Served {
+    fn connect(&self) -> Client {
+        Client::new(self.port)
+    }
+    /// A client that is ready.
+    fn client(&self) -> Client {
+        let mut c = self.connect();
+        c.start(&[("user", "postgres")]);
+        c
+    }
+    /// The same, of a server that nobody else needs.
+    fn client_of(self) -> Client {
+        let mut c = self.client();
+        c.served = Some(self);
+        c
+    }
+}
+
+/// A message of the server's.
+#[derive(Clone, PartialEq, Eq)]
+struct Message {
+    kind: char,
+    body: Vec<u8>,
+}
+
+impl Message {
+    fn i16(&self, at: usize) -> i16 {
+        i16::from_be_bytes(self.body[at..at + 2].try_into().unwrap())
+    }
+    fn i32(&self, at: usize) -> i32 {
+        i32::from_be_bytes(self.body[at..at + 4].try_into().unwrap())
+    }
+    /// A row's values.
+    fn values(&self) -> Vec<Option<Vec<u8>>> {
+        assert_eq!(self.kind, 'D');
+        let mut at = 2;
+        let mut all = vec![];
+        for _ in 0..self.i16(0) {
+            let length = self.i32(at);
+            at += 4;
+            all.push(usize::try_from(length).ok().map(|l| {
+                at += l;
+                self.body[at - l..at].to_vec()
+            }))
+        }
+        assert_eq!(at, self.body.len());
+        all
+    }
+    fn field(&self, code: char) -> Option<String> {
+        assert!(matches!(self.kind, 'E' | 'N'));
+        let mut fields = self.body.split(|b| *b == 0);
+        let found = fields.find(|f| f.first() == Some(&(code as u8)))?;
+        Some(String::from_utf8(found[1..].to_vec()).unwrap())
+    }
+    /// Names, OIDs and forms of a description's columns.
+    fn columns(&self) -> Vec<(String, i32, i16)> {
+        assert_eq!(self.kind, 'T');
+        let mut rest = &self.body[2..];
+        let mut all = vec![];
+        for _ in 0..self.i16(0) {
+            let end = rest.iter().position(|b| *b == 0).unwrap();
+            let name = String::from_utf8(rest[..end].to_vec()).unwrap();
+            let tail = &rest[end + 1..];
+            let oid = i32::from_be_bytes(tail[6..10].try_into().unwrap());
+            let form = i16::from_be_bytes(tail[16..18].try_into().unwrap());
+            all.push((name, oid, form));
+            rest = &tail[18..]
+        }
+        all
+    }
+}
+
+/// In short, for comparing: rows by their texts, errors by SQLSTATE.
+impl std::fmt::Display for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |b: &[u8]| String::from_utf8_lossy(b).trim_end_matches('\0').to_string();
+        match self.kind {
+            'D' => {
+                let shown = |v: Option<Vec<u8>>| v.map_or("NULL".to_string(), |b| text(&b));
+                write!(f, "D({})", self.values().into_iter().map(shown).collect::<Vec<_>>().join(","))
+            }
+            'E' | 'N' => write!(f, "{}({})", self.kind, self.field('C').unwrap()),
+            'C' | 'Z' | 'd' => write!(f, "{}({})", self.kind, text(&self.body).trim_end()),
+            'T' => {
+                let names: Vec<String> = self.columns().into_iter().map(|c| c.0).collect();
+                write!(f, "T({})", names.join(","))
+            }
+            kind => write!(f, "{kind}"),
+        }
+    }
+}
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    /// What BackendKeyData told.
+    key: Vec<u8>,
+    settings: Vec<(String, String)>,
+    /// Ends with it.
+    served: Option<Served>,
+}
+
+fn packed(kind: Option<u8>, body: &[u8]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = kind.into_iter().collect();
+    bytes.extend((body.len() as u32 + 4).to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+fn query(text: &str) -> Vec<u8> {
+    packed(Some(b'Q'), format!("{text}\0").as_bytes())
+}
+fn parse(name: &str, text: &str, types: &[u32]) -> Vec<u8> {
+    let mut body = format!("{name}\0{text}\0").into_bytes();
+    body.extend((types.len() as u16).to_be_bytes());
+    types.iter().for_each(|t| body.extend(t.to_be_bytes()));
+    packed(Some(b'P'), &body)
+}
+/// With forms as given: of parameters and of results.
+fn bind_as(portal: &str, name: &str, forms: &[u16], values: &[Option<&[u8]>], results: &[u16]) -> Vec<u8> {
+    let mut body = format!("{portal}\0{name}\0").into_bytes();
+    let put = |body: &mut Vec<u8>, forms: &[u16]| {
+        body.extend((forms.len() as u16).to_be_bytes());
+        forms.iter().for_each(|f| body.extend(f.to_be_bytes()))
+    };
+    put(&mut body, forms);
+    body.extend((values.len() as u16).to_be_bytes());
+    for v in values {
+        match v {
+            None => body.extend((-1i32).to_be_bytes()),
+            Some(v) => {
+                body.extend((v.len() as u32).to_be_bytes());
+                body.extend(*v)
+            }
+        }
+    }
+    put(&mut body, results);
+    packed(Some(b'B'), &body)
+}
+fn bind(portal: &str, name: &str, values: &[&str]) -> Vec<u8> {
+    let values: Vec<Option<&[u8]>> = values.iter().map(|v| Some(v.as_bytes())).collect();
+    bind_as(portal, name, &[], &values, &[])
+}
+fn describe(what: char, name: &str) -> Vec<u8> {
+    packed(Some(b'D'), format!("{what}{name}\0").as_bytes())
+}
+fn close(what: char, name: &str) -> Vec<u8> {
+    packed(Some(b'C'), format!("{what}{name}\0").as_bytes())
+}
+fn execute(portal: &str, most: i32) -> Vec<u8> {
+    let mut body = format!("{portal}\0").into_bytes();
+    body.extend(most.to_be_bytes());
+    packed(Some(b'E'), &body)
+}
+fn sync() -> Vec<u8> {
+    packed(Some(b'S'), b"")
+}
+fn data(text: &str) -> Vec<u8> {
+    packed(Some(b'd'), text.as_bytes())
+}
+
+impl Client {
+    fn new(port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream, key: vec![], settings: vec![], served: None }
+    }
+    fn send(&mut self, messages: &[Vec<u8>]) {
+        self.stream.write_all(&messages.concat()).unwrap()
+    }
+    fn startup(&mut self, version: u32, settings: &[(&str, &str)]) {
+        let mut body = version.to_be_bytes().to_vec();
+        for (name, value) in settings {
+            body.extend(format!("{name}\0{value}\0").as_bytes())
+        }
+        body.push(0);
+        self.send(&[packed(None, &body)])
+    }
+    /// Until it is ready.
+    fn start(&mut self, settings: &[(&str, &str)]) -> Vec<Message> {
+        self.startup(3 << 16, settings);
+        let all = self.until_ready();
+        for m in &all {
+            match m.kind {
+                'K' => self.key = m.body.clone(),
+                'S' => self.note(m),
+                _ => {}
+            }
+        }
+        all
+    }
+    fn note(&mut self, m: &Message) {
+        let text = String::from_utf8(m.body.clone()).unwrap();
+        let mut words = text.split('\0').map(str::to_string);
+        let (name, value) = (words.next().unwrap(), words.next().unwrap());
+        self.settings.retain(|s| s.0 != name);
+        self.settings.push((name, value))
+    }
+    fn setting(&self, name: &str) -> &str {
+        self.settings.iter().find(|s| s.0 == name).map_or("", |s| &s.1)
+    }
+    /// The next message; nothing at the end.
+    fn message(&mut self) -> Option<Message> {
+        let mut head = [0; 5];
+        let mut have = 0;
+        while have < head.len() {
+            match self.stream.read(&mut head[have..]) {
+                Ok(0) => {
+                    assert_eq!(have, 0, "a message was cut");
+                    return None;
+                }
+                Ok(n) => have += n,
+                Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
+                Err(e) => panic!("no message came: {e}"),
+            }
+        }
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4;
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).unwrap();
+        Some(Message { kind: head[0] as char, body })
+    }
+    fn until_ready(&mut self) -> Vec<Message> {
+        let mut all = vec![];
+        loop {
+            let m = self.message().unwrap_or_else(|| panic!("the connection ended behind {all:?}"));
+            let is_last = m.kind == 'Z';
+            all.push(m);
+            if is_last {
+                return all;
+            }
+        }
+    }
+    fn until_closed(&mut self) -> Vec<Message> {
+        std::iter::from_fn(|| self.message()).collect()
+    }
+    fn ask(&mut self, messages: &[Vec<u8>]) -> Vec<Message> {
+        self.send(messages);
+        self.until_ready()
+    }
+    /// The answers in short.
+    fn told(&mut self, messages: &[Vec<u8>]) -> String {
+        let all = self.ask(messages);
+        all.iter().map(|m| m.to_string()).collect::<Vec<_>>().join(" ")
+    }
+    fn query(&mut self, text: &str) -> String {
+        self.told(&[query(text)])
+    }
+}
+
+#[test]
+fn a_connection_begins() {
+    let served = serve(|_| {});
+    let mut c = served.connect();
+    // Encryption is not here: the client goes on without.
+    for code in [80877103u32, 80877104] {
+        c.send(&[packed(None, &code.to_be_bytes())]);
+        let mut answer = [0];
+        c.stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"N");
+    }
+    let all = c.start(&[
+        ("user", "postgres"),
+        ("database", "postgres"),
+        ("application_name", "test"),
+        ("options", "-c search_path=a,b -c DateStyle=german"),
+    ]);
+    let kinds: String = all.iter().map(|m| m.kind).collect();
+    assert_eq!(kinds, format!("R{}KZ", "S".repeat(13)));
+    assert_eq!((c.setting("server_encoding"), c.setting("client_encoding")), ("UTF8", "UTF8"));
+    assert!(c.setting("server_version").starts_with("15"), "{}", c.setting("server_version"));
+    assert_eq!((c.setting("application_name"), c.setting("DateStyle")), ("test", "German, DMY"));
+    assert_eq!((c.setting("is_superuser"), c.setting("session_authorization")), ("on", "postgres"));
+    assert_eq!(c.query("SHOW search_path"), "T(search_path) D(a,b) C(SHOW) Z(I)");
+    // RESET comes back to what the session began with.
+    assert_eq!(
+        c.query("SET DateStyle = iso; RESET DateStyle; SELECT date '2000-12-31'"),
+        "C(SET) C(RESET) T(date) D(31.12.2000) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(
+        c.query("SELECT current_database(), current_user"),
+        "T(current_database,current_user) D(postgres,postgres) C(SELECT 1) Z(I)"
+    );
+}
+
+#[test]
+fn who_may_not_come_in() {
+    let served = serve(|o| {
+        o.trust_loopback = false;
+        o.password = Some("secret".into());
+    });
+    let fails = |settings: &[(&str, &str)], version: u32| {
+        let mut c = served.connect();
+        c.startup(version, settings);
+        let all = c.until_closed();
+        let e = all.last().unwrap();
+        assert_eq!((e.kind, e.field('S').unwrap().as_str()), ('E', "FATAL"), "{all:?}");
+        e.field('C').unwrap()
+    };
+    assert_eq!(fails(&[], 3 << 16), "28000");
+    assert_eq!(fails(&[("user", "postgres")], 2 << 16), "0A000");
+    assert_eq!(fails(&[("user", "postgres"), ("replication", "database")], 3 << 16), "0A000");
+    let mut c = served.connect();
+    c.send(&[b"GET / HTTP/1.1\r\n\r\n".to_vec()]);
+    assert_eq!(c.message().unwrap().field('C').as_deref(), Some("08P01"));
+    // A wrong proof, and a name that there is not, end alike.
+    for role in ["postgres", "nobody"] {
+        let mut c = served.connect();
+        c.startup(3 << 16, &[("user", role)]);
+        let m = c.message().unwrap();
+        assert_eq!((m.kind, m.i32(0), &m.body[4..]), ('R', 10, &b"SCRAM-SHA-256\0\0"[..]));
+        c.send(&[packed(Some(b'p'), b"SCRAM-SHA-256\0\0\0\0\x0cn,,n=,r=abcd")]);
+        let m = c.message().unwrap();
+        let text = String::from_utf8(m.body[4..].to_vec()).unwrap();
+        assert!(m.i32(0) == 11 && text.starts_with("r=abcd") && text.ends_with(",i=4096"), "{text}");
+        let nonce = text.split(',').next().unwrap();
+        let proof = format!("c=biws,{nonce},p={}=", "A".repeat(43));
+        c.send(&[packed(Some(b'p'), proof.as_bytes())]);
+        let m = c.message().unwrap();
+        assert_eq!(m.field('C').as_deref(), Some("28P01"));
+        assert_eq!(m.field('M').unwrap(), format!("password authentication failed for user \"{role}\""));
+        assert!(c.message().is_none());
+    }
+    // Without a proof nothing else is taken.
+    let mut c = served.connect();
+    c.startup(3 << 16, &[("user", "postgres")]);
+    c.message().unwrap();
+    c.send(&[query("SELECT 1")]);
+    assert_eq!(c.message().unwrap().field('C').as_deref(), Some("08P01"));
+    assert!(c.message().is_none());
+
+    let served = serve(|o| o.connections = 2);
+    let two = (served.client(), served.client());
+    let mut c = served.connect();
+    c.startup(3 << 16, &[("user", "postgres")]);
+    assert_eq!(c.until_closed().last().unwrap().field('C').as_deref(), Some("53300"));
+    drop(two);
+    let served = serve(|_| {});
+    for (role, database, state) in [("nobody", "postgres", "28000"), ("postgres", "other", "3D000")] {
+        let mut c = served.connect();
+        c.startup(3 << 16, &[("user", role), ("database", database)]);
+        assert_eq!(c.until_closed().last().unwrap().field('C').as_deref(), Some(state));
+    }
+    // A later minor version is negotiated.
+    let mut c = served.connect();
+    c.startup(3 << 16 | 2, &[("user", "postgres"), ("_pq_.command", "x")]);
+    let m = c.message().unwrap();
+    assert_eq!((m.kind, m.i32(0), m.i32(4), &m.body[8..]), ('v', 0, 1, &b"_pq_.command\0"[..]));
+    assert_eq!(c.until_ready().last().unwrap().kind, 'Z');
+}
+
+#[test]
+fn simple_queries() {
+    let mut c = serve(|_| {}).client_of();
+    assert_eq!(c.query("SELECT 1 AS a, NULL AS b, 'x' AS c"), "T(a,b,c) D(1,NULL,x) C(SELECT 1) Z(I)");
+    assert_eq!(c.query(""), "I Z(I)");
+    assert_eq!(c.query(" ; -- nothing\n"), "I Z(I)");
+    assert_eq!(c.query("CREATE TABLE t (a integer PRIMARY KEY, b text)"), "C(CREATE TABLE) Z(I)");
+    assert_eq!(c.query("INSERT INTO t VALUES (1, 'one'), (2, NULL)"), "C(INSERT 0 2) Z(I)");
+    assert_eq!(c.query("UPDATE t SET b = 'two' WHERE a = 2 RETURNING *"), "T(a,b) D(2,two) C(UPDATE 1) Z(I)");
+    assert_eq!(c.query("SELECT * FROM t WHERE false"), "T(a,b) C(SELECT 0) Z(I)");
+    assert_eq!(c.query("SELECT FROM t"), "T() D() D() C(SELECT 2) Z(I)");
+    // Blocks.
+    assert_eq!(c.query("BEGIN"), "C(BEGIN) Z(T)");
+    assert_eq!(c.query("INSERT INTO t VALUES (1)"), "E(23505) Z(E)");
+    assert_eq!(c.query("SELECT 1"), "E(25P02) Z(E)");
+    assert_eq!(c.query("COMMIT"), "C(ROLLBACK) Z(I)");
+    assert_eq!(c.query("COMMIT"), "N(25P01) C(COMMIT) Z(I)");
+    // Several statements are one transaction, unless they say otherwise.
+    assert_eq!(
+        c.query("INSERT INTO t VALUES (3); INSERT INTO t VALUES (1); SELECT 1"),
+        "C(INSERT 0 1) E(23505) Z(I)"
+    );
+    assert_eq!(c.query("SELECT count(*) FROM t"), "T(count) D(2) C(SELECT 1) Z(I)");
+    assert_eq!(
+        c.query(
+            "INSERT INTO t VALUES (3); BEGIN; INSERT INTO t VALUES (4); ROLLBACK; INSERT INTO t VALUES (5)"
+        ),
+        "C(INSERT 0 1) C(BEGIN) C(INSERT 0 1) C(ROLLBACK) C(INSERT 0 1) Z(I)"
+    );
+    assert_eq!(
+        c.query("INSERT INTO t VALUES (3); COMMIT; INSERT INTO t VALUES (4); INSERT INTO t VALUES (1)"),
+        "C(INSERT 0 1) N(25P01) C(COMMIT) C(INSERT 0 1) E(23505) Z(I)"
+    );
+    assert_eq!(
+        c.query("SELECT string_agg(a::text, ',' ORDER BY a) AS s FROM t"),
+        "T(s) D(1,2,3,5) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(
+        c.query("SELECT 1; BEGIN; SELECT 2"),
+        "T(?column?) D(1) C(SELECT 1) C(BEGIN) T(?column?) D(2) C(SELECT 1) Z(T)"
+    );
+    assert_eq!(c.query("ROLLBACK; SAVEPOINT s; SELECT 1"), "C(ROLLBACK) E(25P01) Z(I)");
+    // A text that is wrong somewhere is not run at all.
+    assert_eq!(c.query("DELETE FROM t; COMMIT; SELEC 1"), "E(42601) Z(I)");
+    // Positions count characters of the whole text.
+    let all = c.ask(&[query("SELECT 'é'; -- a\n SELECT nothing")]);
+    let e = all.iter().find(|m| m.kind == 'E').unwrap();
+    assert_eq!((e.field('C').as_deref(), e.field('P').as_deref()), (Some("42703"), Some("26")));
+    assert_eq!(e.field('M').as_deref(), Some("column \"nothing\" does not exist"));
+    assert_eq!((e.field('S').as_deref(), e.field('V').as_deref()), (Some("ERROR"), Some("ERROR")));
+    assert_eq!(c.query("DROP TABLE IF EXISTS nothing"), "N(00000) C(DROP TABLE) Z(I)");
+    // What the client is told of, when it changes.
+    assert_eq!(c.query("SET TimeZone = 'Europe/Berlin'"), "C(SET) S Z(I)");
+    assert_eq!(c.query("SET TimeZone = 'Europe/Berlin'"), "C(SET) Z(I)");
+    assert_eq!(c.query("BEGIN; SET application_name = 'x'"), "C(BEGIN) C(SET) S Z(T)");
+    assert_eq!(c.query("ROLLBACK"), "C(ROLLBACK) S Z(I)");
+}
+
+#[test]
+fn extended_queries() {
+    let mut c = serve(|_| {}).client_of();
+    c.query("CREATE TABLE t (a integer PRIMARY KEY, b text)");
+    // Everything at once, as drivers do.
+    let insert = parse("", "INSERT INTO t VALUES ($1, $2)", &[]);
+    assert_eq!(
+        c.told(&[insert, bind("", "", &["1", "one"]), describe('P', ""), execute("", 0), sync()]),
+        "1 2 n C(INSERT 0 1) Z(I)"
+    );
+    // A named statement, described.
+    let all = c.ask(&[parse("s", "SELECT b, a FROM t WHERE a = $1", &[]), describe('S', "s"), sync()]);
+    assert_eq!(all.iter().map(|m| m.kind).collect::<String>(), "1tTZ");
+    assert_eq!((all[1].i16(0), all[1].i32(2)), (1, 23));
+    assert_eq!(all[2].columns(), [("b".to_string(), 25, 0), ("a".to_string(), 23, 0)]);
+    assert_eq!(c.told(&[bind("", "s", &["1"]), execute("", 0), sync()]), "2 D(one,1) C(SELECT 1) Z(I)");
+    // In binary: one form for all, one each.
+    let one = 1i32.to_be_bytes();
+    let binary = bind_as("", "s", &[1], &[Some(&one)], &[0, 1]);
+    let all = c.ask(&[binary, describe('P', ""), execute("", 0), sync()]);
+    assert_eq!(all[1].columns(), [("b".to_string(), 25, 0), ("a".to_string(), 23, 1)]);
+    assert_eq!(all[2].values(), [Some(b"one".to_vec()), Some(one.to_vec())]);
+    // Types that are given.
+    let all = c.ask(&[parse("", "SELECT $1, $2", &[20, 0]), describe('S', ""), sync()]);
+    assert_eq!((all[1].i32(2), all[1].i32(6)), (20, 25));
+    // Statements without columns, those with columns but no plan, and none.
+    assert_eq!(c.told(&[parse("", "SHOW TimeZone", &[]), describe('S', ""), sync()]), "1 t T(TimeZone) Z(I)");
+    assert_eq!(c.told(&[bind("", "", &[]), execute("", 0), sync()]), "2 D(UTC) C(SHOW) Z(I)");
+    assert_eq!(c.told(&[parse("", "BEGIN", &[]), describe('S', ""), sync()]), "1 t n Z(I)");
+    assert_eq!(c.told(&[parse("", "", &[]), bind("", "", &[]), execute("", 0), sync()]), "1 2 I Z(I)");
+    // Errors skip to Sync.
+    assert_eq!(
+        c.told(&[parse("", "SELEC", &[]), bind("", "", &[]), execute("", 0), sync()]),
+        "E(42601) Z(I)"
+    );
+    assert_eq!(c.told(&[bind("", "none", &[]), describe('S', "s"), sync()]), "E(26000) Z(I)");
+    assert_eq!(c.told(&[execute("none", 0), query("SELECT 1"), sync()]), "E(34000) Z(I)");
+    assert_eq!(c.told(&[describe('P', "none"), sync()]), "E(34000) Z(I)");
+    assert_eq!(c.told(&[bind("", "s", &[]), sync()]), "E(08P01) Z(I)");
+    assert_eq!(c.told(&[bind("", "s", &["x"]), execute("", 0), sync()]), "E(22P02) Z(I)");
+    assert_eq!(c.told(&[bind_as("", "s", &[1], &[Some(b"abc")], &[]), sync()]), "E(08P01) Z(I)");
+    assert_eq!(c.told(&[bind_as("", "s", &[1], &[Some(b"abcde")], &[]), sync()]), "E(22P03) Z(I)");
+    assert_eq!(c.told(&[bind_as("", "s", &[2], &[Some(b"1")], &[]), sync()]), "E(22023) Z(I)");
+    assert_eq!(c.told(&[bind_as("", "s", &[], &[Some(b"1")], &[0, 0, 0]), sync()]), "E(08P01) Z(I)");
+    assert_eq!(c.told(&[bind_as("", "s", &[0, 0], &[Some(b"1")], &[]), sync()]), "E(08P01) Z(I)");
+    assert_eq!(c.told(&[parse("s", "SELECT 1", &[]), sync()]), "E(42P05) Z(I)");
+    assert_eq!(c.told(&[parse("", "SELECT 1; SELECT 2", &[]), sync()]), "E(42601) Z(I)");
+    assert_eq!(c.told(&[parse("", "SELECT $1", &[99999]), sync()]), "E(42704) Z(I)");
+    let text = "  SELECT $1::integer + nothing";
+    let all = c.ask(&[parse("", text, &[]), sync()]);
+    assert_eq!(all[0].field('P').as_deref(), Some("24"));
+    // Names are the session's.
+    assert_eq!(c.query("EXECUTE s(1)"), "T(b,a) D(one,1) C(SELECT 1) Z(I)");
+    assert_eq!(
+        c.query("SELECT name, from_sql, statement FROM pg_prepared_statements"),
+        "T(name,from_sql,statement) D(s,f,SELECT b, a FROM t WHERE a = $1) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(c.query("DEALLOCATE s"), "C(DEALLOCATE) Z(I)");
+    assert_eq!(c.told(&[bind("", "s", &["1"]), sync()]), "E(26000) Z(I)");
+    assert_eq!(c.query("PREPARE s(int) AS SELECT a FROM t WHERE a = $1"), "C(PREPARE) Z(I)");
+    assert_eq!(c.told(&[bind("", "s", &["1"]), execute("", 0), sync()]), "2 D(1) C(SELECT 1) Z(I)");
+    assert_eq!(c.query("DISCARD ALL"), "C(DISCARD ALL) Z(I)");
+    assert_eq!(
+        c.told(&[parse("s", "SELECT $1 + 1", &[]), bind("", "s", &["1"]), execute("", 0), sync()]),
+        "1 2 D(2) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(c.told(&[parse("", "SELECT FROM t", &[]), describe('S', ""), sync()]), "1 t T() Z(I)");
+    // Closing what there is not is none.
+    assert_eq!(c.told(&[close('S', "s"), close('P', "x"), sync()]), "3 3 Z(I)");
+    assert_eq!(c.told(&[bind("", "s", &["1"]), sync()]), "E(26000) Z(I)");
+    assert_eq!(c.told(&[sync(), sync()]), "Z(I)");
+    assert_eq!(c.until_ready().len(), 1);
+    // A message that is wrong inside; one of a kind that is not here.
+    assert_eq!(c.told(&[packed(Some(b'D'), b"Z"), sync()]), "E(08P01) Z(I)");
+    assert_eq!(c.told(&[packed(Some(b'F'), b"\0\0\0\0")]), "E(0A000) Z(I)");
+    assert_eq!(c.told(&[packed(Some(b'Q'), b"SELECT '\xff'\0")]), "E(22021) Z(I)");
+}
+
+#[test]
+fn pipelines_are_transactions() {
+    let served = serve(|_| {});
+    let mut c = served.client();
+    c.query("CREATE TABLE t (a integer PRIMARY KEY)");
+    let insert = |v: &str| [bind("", "i", &[v]), execute("", 0)].concat();
+    c.told(&[parse("i", "INSERT INTO t VALUES ($1)", &[]), sync()]);
+    // All of them, or none.
+    assert_eq!(c.told(&[insert("1"), insert("2"), sync()]), "2 C(INSERT 0 1) 2 C(INSERT 0 1) Z(I)");
+    assert_eq!(c.told(&[insert("3"), insert("1"), insert("4"), sync()]), "2 C(INSERT 0 1) 2 E(23505) Z(I)");
+    assert_eq!(c.query("SELECT count(*) FROM t"), "T(count) D(2) C(SELECT 1) Z(I)");
+    // Each by itself where a Sync is between.
+    c.send(&[insert("3"), sync(), insert("1"), sync(), insert("4"), sync()]);
+    let told: Vec<String> = (0..3).flat_map(|_| c.until_ready()).map(|m| m.to_string()).collect();
+    assert_eq!(told.join(" "), "2 C(INSERT 0 1) Z(I) 2 E(23505) Z(I) 2 C(INSERT 0 1) Z(I)");
+    // In a block the error waits for its end.
+    let begin = [parse("", "BEGIN", &[]), bind("", "", &[]), execute("", 0)].concat();
+    assert_eq!(c.told(&[begin, insert("1"), sync()]), "1 2 C(BEGIN) 2 E(23505) Z(E)");
+    assert_eq!(c.told(&[insert("9"), sync()]), "E(25P02) Z(E)");
+    let rollback = [parse("", "ROLLBACK", &[]), bind("", "", &[]), execute("", 0)].concat();
+    assert_eq!(c.told(&[rollback, sync()]), "1 2 C(ROLLBACK) Z(I)");
+    // A message that arrives in pieces, and a Sync that comes late.
+    let all = [insert("10"), sync()].concat();
+    for byte in &all[..all.len() - 5] {
+        c.stream.write_all(&[*byte]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(c.told(&[all[all.len() - 5..].to_vec()]), "2 C(INSERT 0 1) Z(I)");
+    assert_eq!(c.query("SELECT max(a) FROM t"), "T(max) D(10) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn portals_give_rows_in_pieces() {
+    let mut c = serve(|_| {}).client_of();
+    let series = parse("", "SELECT n FROM generate_series(1, $1) AS g(n)", &[23]);
+    assert_eq!(
+        c.told(&[
+            series.clone(),
+            bind("p", "", &["5"]),
+            execute("p", 2),
+            execute("p", 2),
+            execute("p", 2),
+            execute("p", 2),
+            sync()
+        ]),
+        "1 2 D(1) D(2) s D(3) D(4) s D(5) C(SELECT 1) C(SELECT 0) Z(I)"
+    );
+    // It ends with its transaction.
+    assert_eq!(c.told(&[execute("p", 2), sync()]), "E(34000) Z(I)");
+    c.query("BEGIN");
+    assert_eq!(c.told(&[series, bind("p", "", &["3"]), execute("p", 2), sync()]), "1 2 D(1) D(2) s Z(T)");
+    assert_eq!(c.told(&[bind("p", "", &["3"]), sync()]), "E(42P03) Z(E)");
+    c.query("ROLLBACK; BEGIN");
+    assert_eq!(c.told(&[execute("p", 0), sync()]), "E(34000) Z(E)");
+    c.query("ROLLBACK");
+    // Of a result that is made as a whole.
+    assert_eq!(
+        c.told(&[
+            parse("", "EXPLAIN SELECT 1", &[]),
+            bind("", "", &[]),
+            describe('P', ""),
+            execute("", 1),
+            sync()
+        ])
+        .split(' ')
+        .next()
+        .unwrap(),
+        "1"
+    );
+    c.query("CREATE TABLE t (a integer)");
+    let insert = parse("", "INSERT INTO t VALUES (1), (2), (3) RETURNING a", &[]);
+    assert_eq!(
+        c.told(&[insert, bind("", "", &[]), execute("", 2), execute("", 2), sync()]),
+        "1 2 D(1) D(2) s D(3) C(INSERT 0 3) Z(I)"
+    );
+    assert_eq!(c.query("SELECT count(*) FROM t"), "T(count) D(3) C(SELECT 1) Z(I)");
+    // A statement that is done is not run again.
+    let insert = parse("", "INSERT INTO t VALUES (4)", &[]);
+    assert_eq!(
+        c.told(&[insert, bind("", "", &[]), execute("", 0), execute("", 0), sync()]),
+        "1 2 C(INSERT 0 1) E(55000) Z(I)"
+    );
+    assert_eq!(c.query("SELECT count(*) FROM t"), "T(count) D(3) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn copying() {
+    let mut c = serve(|_| {}).client_of();
+    c.query("CREATE TABLE t (a integer PRIMARY KEY, b text)");
+    let done = packed(Some(b'c'), b"");
+    let copy = query("COPY t FROM STDIN");
+    // The client waits to be asked.
+    c.send(&[copy.clone()]);
+    let m = c.message().unwrap();
+    assert_eq!((m.kind, &m.body[..]), ('G', &b"\0\0\x02\0\0\0\0"[..]));
+    assert_eq!(c.told(&[data("1\ton"), data("e\n2\t\\N\n"), done.clone()]), "C(COPY 2) Z(I)");
+    // Or not; and its data are cut anywhere.
+    assert_eq!(
+        c.told(&[copy.clone(), data("3\t"), data(""), data("x"), data("\n"), done.clone()]),
+        "G C(COPY 1) Z(I)"
+    );
+    assert_eq!(c.query("COPY t TO STDOUT"), "H d(1\tone) d(2\t\\N) d(3\tx) c C(COPY 3) Z(I)");
+    assert_eq!(
+        c.query("COPY (SELECT E'a\\nb' AS q) TO STDOUT (FORMAT csv, HEADER)"),
+        "H d(q) d(\"a\nb\") c C(COPY 1) Z(I)"
+    );
+    // Errors, after which what the client still sends is nothing.
+    assert_eq!(
+        c.told(&[copy.clone(), data("x\ty\n"), data("5\ta\n"), done.clone(), query("SELECT 1")]),
+        "G E(22P02) Z(I)"
+    );
+    assert_eq!(c.until_ready().len(), 4);
+    assert_eq!(c.told(&[copy.clone(), data("5\ta\n"), packed(Some(b'f'), b"no more\0")]), "G E(57014) Z(I)");
+    assert_eq!(c.told(&[copy.clone(), data("5\ta\n"), query("SELECT 1")]), "G E(08P01) Z(I)");
+    assert_eq!(c.query("SELECT count(*) FROM t"), "T(count) D(3) C(SELECT 1) Z(I)");
+    // By the extended protocol; a Sync that comes before the data is none.
+    let all = [parse("", "COPY t FROM STDIN (FORMAT csv)", &[]), bind("", "", &[]), execute("", 0), sync()];
+    assert_eq!(c.told(&[all.concat(), data("6,six\n"), done.clone(), sync()]), "1 2 G C(COPY 1) Z(I)");
+    assert_eq!(c.told(&[all.concat(), data("6,six\n"), done.clone(), sync()]), "1 2 G E(23505) Z(I)");
+    // In one text with others.
+    assert_eq!(
+        c.told(&[query("COPY t FROM STDIN; SELECT count(*) FROM t"), data("7\t\n"), done]),
+        "G C(COPY 1) T(count) D(5) C(SELECT 1) Z(I)"
+    );
+    // Out of the middle of it the connection is lost.
+    c.send(&[copy, data("8\t\n")]);
+    assert_eq!(c.message().unwrap().kind, 'G');
+    drop(c)
+}
+
+#[test]
+fn a_large_result_and_a_large_message() {
+    let mut c = serve(|_| {}).client_of();
+    let all = c.ask(&[query("SELECT repeat('x', 1000) FROM generate_series(1, 20000)")]);
+    assert_eq!(all.len(), 20_003);
+    let long = "y".repeat(5_000_000);
+    let all = c.ask(&[parse("", "SELECT length($1)", &[25]), bind("", "", &[&long]), execute("", 0), sync()]);
+    assert_eq!(all[2].values(), [Some(b"5000000".to_vec())]);
+    // One that is longer than any may be.
+    let mut head = vec![b'Q'];
+    head.extend(0x7fff_ffffu32.to_be_bytes());
+    c.send(&[head]);
+    let all = c.until_closed();
+    assert_eq!((all[0].field('S').as_deref(), all[0].field('C').as_deref()), (Some("FATAL"), Some("08P01")));
+    assert!(all[0].field('M').unwrap().contains("expected 4 to"), "{:?}", all[0].field('M'));
+}
+
+#[test]
+fn cancelling() {
+    let served = serve(|_| {});
+    let (mut c, mut other) = (served.client(), served.client());
+    let cancel = |key: &[u8]| {
+        let mut body = 80877102u32.to_be_bytes().to_vec();
+        body.extend(key);
+        let mut c = served.connect();
+        c.send(&[packed(None, &body)]);
+        assert!(c.message().is_none())
+    };
+    // When nothing runs, and with a wrong key, nothing happens.
+    cancel(&c.key);
+    assert_eq!(c.query("SELECT 1"), "T(?column?) D(1) C(SELECT 1) Z(I)");
+    c.query("CREATE TABLE t (a integer PRIMARY KEY); INSERT INTO t VALUES (1)");
+    other.query("BEGIN; UPDATE t SET a = 2");
+    // A wait for a row, of which there are many on the same worker.
+    c.send(&[query("UPDATE t SET a = 3")]);
+    std::thread::sleep(Duration::from_millis(50));
+    let mut wrong = c.key.clone();
+    wrong[7] ^= 1;
+    cancel(&wrong);
+    std::thread::sleep(Duration::from_millis(50));
+    cancel(&c.key);
+    let all = c.until_ready();
+    assert_eq!(all[0].field('M').as_deref(), Some("canceling statement due to user request"));
+    // A long statement.
+    c.send(&[query("SELECT count(*) FROM generate_series(1, 10000000000)")]);
+    std::thread::sleep(Duration::from_millis(50));
+    cancel(&c.key);
+    assert_eq!(c.until_ready()[0].field('C').as_deref(), Some("57014"));
+    // A COPY that waits for data.
+    c.send(&[query("COPY t FROM STDIN")]);
+    assert_eq!(c.message().unwrap().kind, 'G');
+    cancel(&c.key);
+    assert_eq!(c.until_ready()[0].field('C').as_deref(), Some("57014"));
+    assert_eq!(other.query("COMMIT"), "C(COMMIT) Z(I)");
+}
+
+#[test]
+fn lost_connections_roll_back() {
+    let served = serve(|_| {});
+    let (mut a, mut b, mut c) = (served.client(), served.client(), served.client());
+    a.query("CREATE TABLE t (a integer PRIMARY KEY, n integer); INSERT INTO t VALUES (1, 0)");
+    a.query("BEGIN; UPDATE t SET n = 1");
+    // Both wait for the row.
+    b.send(&[query("UPDATE t SET n = 2")]);
+    std::thread::sleep(Duration::from_millis(50));
+    c.send(&[query("UPDATE t SET n = n + 10")]);
+    std::thread::sleep(Duration::from_millis(50));
+    drop(a);
+    let told: Vec<String> = c.until_ready().iter().map(|m| m.to_string()).collect();
+    assert_eq!(told.join(" "), "C(UPDATE 1) Z(I)");
+    // In its order after `b`, whose answer is there.
+    assert_eq!(b.until_ready().len(), 2);
+    assert_eq!(c.query("SELECT n FROM t"), "T(n) D(12) C(SELECT 1) Z(I)");
+    // One that says good-bye in a transaction.
+    b.query("BEGIN; UPDATE t SET n = 0");
+    b.send(&[packed(Some(b'X'), b"")]);
+    assert!(b.until_closed().is_empty());
+    assert_eq!(c.query("UPDATE t SET n = n + 1 RETURNING n"), "T(n) D(13) C(UPDATE 1) Z(I)");
+    // One that sends no more is answered still.
+    c.send(&[query("SELECT 1"), query("SELECT 2")]);
+    c.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(c.until_closed().len(), 8);
+}
+
+/// A commit is seen by a statement that another connection begins after its answer.
+#[test]
+fn what_is_answered_is_there_for_others() {
+    let served = serve(|_| {});
+    let (mut a, mut b) = (served.client(), served.client());
+    a.query("CREATE TABLE t (a integer)");
+    for mode in ["on", "off"] {
+        a.query(&format!("SET synchronous_commit = {mode}"));
+        for n in 1..200 {
+            assert_eq!(a.query("INSERT INTO t VALUES (1)"), "C(INSERT 0 1) Z(I)");
+            assert_eq!(
+                b.query("SELECT count(*) FROM t"),
+                format!("T(count) D({n}) C(SELECT 1) Z(I)"),
+                "{mode}"
+            );
+        }
+        assert_eq!(b.query("DELETE FROM t"), "C(DELETE 199) Z(I)");
+    }
+}
+
+#[test]
+fn many_wait_on_few_threads() {
+    const MANY: i32 = 200;
+    let served = serve(|_| {});
+    let mut holder = served.client();
+    holder.query("CREATE TABLE t (a integer PRIMARY KEY, n integer); INSERT INTO t VALUES (1, 0)");
+    holder.query("BEGIN; UPDATE t SET n = 0");
+    let mut all: Vec<Client> = (0..MANY).map(|_| served.client()).collect();
+    all.iter_mut().for_each(|c| c.send(&[query("UPDATE t SET n = n + 1")]));
+    // Who does not wait goes on, on any worker.
+    for _ in 0..4 {
+        assert_eq!(served.client().query("SELECT n FROM t"), "T(n) D(0) C(SELECT 1) Z(I)");
+    }
+    holder.query("COMMIT");
+    for c in &mut all {
+        let told: Vec<String> = c.until_ready().iter().map(|m| m.to_string()).collect();
+        assert_eq!(told.join(" "), "C(UPDATE 1) Z(I)");
+    }
+    assert_eq!(holder.query("SELECT n FROM t"), format!("T(n) D({MANY}) C(SELECT 1) Z(I)"));
+}
+
+#[test]
+fn a_server_ends() {
+    let mut served = serve(|_| {});
+    let mut c = served.client();
+    c.query("CREATE TABLE t (a integer)");
+    assert_eq!(served.database.session().query("SELECT * FROM t", &[]).unwrap().len(), 0);
+    c.send(&[query("SELECT count(*) FROM generate_series(1, 10000000000)")]);
+    std::thread::sleep(Duration::from_millis(50));
+    served.server.take().unwrap().stop().unwrap();
+    let all = c.until_closed();
+    assert_eq!(all.last().unwrap().field('C').as_deref(), Some("57P01"), "{all:?}");
+    assert!(TcpStream::connect(("127.0.0.1", served.port)).is_err(), "nobody listens any more");
+}
+
+/// The protocol's state, told by bytes that are anything.
+#[test]
+fn bytes_that_are_anything_end_one_connection_at_most() {
+    let served = serve(|_| {});
+    let mut seed = 7u64;
+    println!("seed {seed}");
+    let mut next = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..300 {
+        let mut c = if next() % 8 == 0 { served.connect() } else { served.client() };
+        c.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        for _ in 0..next() % 20 {
+            let parts: [Vec<u8>; 12] = [
+                query("SELECT 1"),
+                query("COPY (SELECT 1) TO STDOUT"),
+                parse("", "SELECT $1::int", &[]),
+                bind("", "", &["1"]),
+                execute("", (next() % 3) as i32),
+                sync(),
+                data("x\n"),
+                packed(Some(b'c'), b""),
+                describe('S', ""),
+                query("BEGIN"),
+                query("ROLLBACK"),
+                parse("", "COPY (SELECT 1) TO STDOUT", &[]),
+            ];
+            let mut bytes = parts[(next() % 12) as usize].clone();
+            if next() % 10 == 0 {
+                let at = next() as usize % bytes.len();
+                bytes[at] = next() as u8
+            }
+            if c.stream.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        let _ = c.stream.read(&mut [0; 100]);
+    }
+    assert_eq!(served.client().query("SELECT 1"), "T(?column?) D(1) C(SELECT 1) Z(I)");
+}
