@@ -3,6 +3,8 @@
 use crate::comment::Comments;
 use crate::name::{INFORMATION_SCHEMA, Name, PG_CATALOG, PUBLIC, SchemaDef, TEMPORARY};
 use crate::relations::Relations;
+use crate::rights::Rights;
+use crate::role::{self, RoleDef};
 use crate::sequence::Sequence;
 use crate::shared::SharedMap;
 use crate::table::Table;
@@ -403,6 +405,8 @@ pub struct FunctionDef {
     /// Byte code, opaque here; empty when it is to be compiled from the body at first use.
     pub code: Vec<u8>,
     pub volatility: Volatility,
+    /// SECURITY DEFINER: it does what it does with its owner's rights, whoever calls it.
+    pub definer: bool,
 }
 
 impl FunctionDef {
@@ -467,6 +471,10 @@ pub struct Catalog {
     pub comments: Comments,
     /// The versions of data that this program computes with. They stay what they are.
     pub data: Arc<DataVersions>,
+    /// By their numbers, which are their OIDs (role/R1).
+    pub roles: SharedMap<u32, Arc<RoleDef>>,
+    /// rights/H1
+    pub rights: Rights,
 }
 
 impl Default for Catalog {
@@ -489,6 +497,8 @@ impl Default for Catalog {
             materials: SharedMap::new(),
             comments: Comments::new(),
             data: Arc::new(Data::versions()),
+            roles: role::first().map(|r| (r.id, Arc::new(r))).collect(),
+            rights: Rights::new(),
         }
     }
 }
@@ -512,6 +522,8 @@ impl Meanings {
         // To who reads it, a materialised view is a table.
         let Catalog { version: _, schemas, relations, functions, types, views, .. } = catalog;
         let Catalog { materials: _, comments: _, data: _, .. } = catalog;
+        // What a plan needs is looked at beside it (rights/H4).
+        let Catalog { roles: _, rights: _, .. } = catalog;
         let sequences = relations.sequences().clone();
         let (schemas, functions, views) = (schemas.clone(), functions.clone(), views.clone());
         Meanings { schemas, functions, types: types.clone(), sequences, views }

@@ -102,6 +102,8 @@ pub struct Connection {
     /// Advisory locks taken for the open transaction, in order, and for the session.
     pub(crate) advice: Vec<Advice>,
     pub(crate) own_advice: Vec<Advice>,
+    /// As whom it makes objects.
+    pub(crate) role: u32,
     /// Heap numbers to be given up when the transaction commits, or when it aborts.
     pub(crate) dropped: Vec<u32>,
     pub(crate) made: Vec<u32>,
@@ -158,6 +160,7 @@ impl Connection {
             claims: vec![],
             advice: vec![],
             own_advice: vec![],
+            role: crate::role::BOOTSTRAP,
             dropped: vec![],
             made: vec![],
             orphans: vec![],

@@ -11,6 +11,8 @@ use crate::fill::{From, fill};
 use crate::layout::MAX_COLUMNS;
 use crate::name::{Name, TEMPORARY};
 use crate::outdated::Outdated;
+use crate::rights::RightsOf;
+use crate::role::BOOTSTRAP;
 use crate::table::{Table, TableIndex};
 use crate::view::Slot;
 use ondol_base::barrier;
@@ -26,6 +28,7 @@ use std::time::Duration;
 
 mod comments;
 mod foreign;
+mod roles;
 mod schemas;
 mod sequences;
 mod tables;
@@ -48,6 +51,7 @@ fn is_as_it_was(thing: &Thing, before: &Catalog, now: &Catalog) -> bool {
                 (a, b) => a.is_none() && b.is_none(),
             }
         }
+        Thing::Role(name) => before.role_named(name) == now.role_named(name),
         // They are meanings.
         Thing::Function(..) | Thing::SchemaName(_) | Thing::Schema(_) => true,
     }
@@ -236,6 +240,15 @@ impl Connection {
     ) -> SqlResult<T> {
         // Nothing is held but what the transaction has: no place in a row's queue, no snapshot of the
         // statement's.
+        let role = self.role;
+        // What is made is the role's, which stays (definers/G3).
+        let wanted = |c: &Catalog| {
+            let mut all = wanted(c);
+            if role != BOOTSTRAP {
+                all.extend(c.role(role).map(|r| claims::role(&r.name, false)))
+            }
+            all
+        };
         let claimed = match self.is_failed() {
             true => Ok(self.catalog()),
             false => self.claim(wanted),
@@ -318,8 +331,10 @@ impl Connection {
             me.made.push(heaps);
             let db = me.db.clone();
             d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
+            let kind = if def.is_material() { RightsOf::Material } else { RightsOf::Table };
             let table = Table::new(&db.kernel, def, heaps, vec![], None);
             me.draft().table(name, Some(table));
+            me.own(c, kind, schema, id)?;
             Ok(heaps)
         })
     }
@@ -345,6 +360,7 @@ impl Connection {
                 d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
                 let indexes = table.def.indexes.iter().map(|i| i.id);
                 me.drop_comments(c, indexes.chain([table.def.id]))?;
+                me.drop_rights(c, table.def.id)?;
                 me.dropped.push(table.heaps);
                 for sequence in table.def.sequences() {
                     me.remove_sequence(sequence)?
@@ -676,8 +692,11 @@ impl Connection {
                     None => db.next_object()?,
                 };
                 d::add_function(&mut me.session, &db.dictionary, &function)?;
-                let id = function.id;
+                let (id, schema) = (function.id, function.schema);
                 me.draft().function(id, Some(Arc::new(function)));
+                if !c.functions.contains_key(&id) {
+                    me.own(c, RightsOf::Function, schema, id)?
+                }
                 Ok(id)
             },
         )
@@ -698,6 +717,7 @@ impl Connection {
                 }
                 d::remove_function(&mut me.session, &db.dictionary, id)?;
                 me.drop_comments(c, [id])?;
+                me.drop_rights(c, id)?;
                 me.draft().function(id, None);
                 Ok(())
             },

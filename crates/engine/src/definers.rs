@@ -14,8 +14,9 @@
 //! - **G2** *Names.* Tables, indexes, views and types have one space of names in each schema, in which each
 //!   is claimed for itself; a table that is dropped is claimed with its indexes. A function is claimed by its
 //!   name and arguments, a schema by its name.
-//! - **G3** *What is rested on is shared.* Types of columns, arguments and other types; types and functions
-//!   whose names stand in the text of a default or a check; what a view's query names; a table whose rows a
+//! - **G3** *What is rested on is shared.* The role as which something is made, or to which something is
+//!   given; types of columns, arguments and other types; types and functions whose names stand in the text of
+//!   a default or a check; what a view's query names; a table whose rows a
 //!   function returns, which must stay; the schema that something is made in, and one whose name stands in
 //!   such a text. Who would change or drop that claims it alone: it waits for the sharers, and sees then what
 //!   they have made of it.
@@ -55,6 +56,8 @@ pub enum Thing {
     Function(u32, String),
     /// A name of schemas.
     SchemaName(String),
+    /// A name of roles, with the role that has it.
+    Role(String),
     /// That the schema of that number stays, under its name.
     Schema(u32),
 }
@@ -65,7 +68,7 @@ impl Thing {
         match self {
             Thing::Name(name) | Thing::Stay(name) => name.schema == TEMPORARY,
             Thing::Schema(schema) => *schema == TEMPORARY,
-            Thing::Function(..) | Thing::SchemaName(_) => false,
+            Thing::Function(..) | Thing::SchemaName(_) | Thing::Role(_) => false,
         }
     }
 }
@@ -75,6 +78,7 @@ impl fmt::Display for Thing {
         match self {
             Thing::Name(name) | Thing::Stay(name) => write!(f, "\"{}\"", name.name),
             Thing::Function(_, signature) => write!(f, "function {signature}"),
+            Thing::Role(name) => write!(f, "role \"{name}\""),
             Thing::SchemaName(name) => write!(f, "schema \"{name}\""),
             Thing::Schema(number) => write!(f, "schema {number}"),
         }

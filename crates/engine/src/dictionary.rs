@@ -55,12 +55,19 @@
 //!   writes format 16: who does not know of versions would change rows without telling that it computes by
 //!   others. For each such column the versions are listed with which *all* of its values were computed. A
 //!   folder written before lists none: its values are of the versions in use until then.
+//! - **D21** The first role, the first owner that is not the bootstrap role, and the first privilege that is
+//!   given or taken away write format 17: who does not know them would let everybody do everything. Roles
+//!   that are there from the beginning have a row once they were changed. In a folder written before, all is
+//!   as it is from the beginning (rights/H1).
+use crate::acl::Acl;
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
     IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
+use crate::rights::ObjectRights;
+use crate::role::{Membership, RoleDef};
 use crate::row;
 use crate::sequence::{Bounds, Sequence, SequenceDef, SequenceOptions, begin};
 use crate::table::{Table, TableIndex};
@@ -85,8 +92,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D20).
-const FORMAT: i32 = 16;
+/// The newest format of the dictionary (D4 to D21).
+const FORMAT: i32 = 17;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -121,6 +128,8 @@ const WITH_DEFAULTS: i32 = 15;
 const WITH_REGISTERED: i32 = 15;
 /// The format of one that has columns with versions of data (D20).
 const WITH_VERSIONS: i32 = 16;
+/// The format of one that has roles, owners or privileges (D21).
+const WITH_ROLES: i32 = 17;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -146,6 +155,11 @@ pub struct Dictionary {
     pub collations: Arc<Table>,
     pub function_options: Arc<Table>,
     pub versions: Arc<Table>,
+    pub roles: Arc<Table>,
+    pub memberships: Arc<Table>,
+    pub defaults: Arc<Table>,
+    pub rights: Arc<Table>,
+    pub column_rights: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
@@ -303,6 +317,30 @@ impl Dictionary {
                 "data_versions",
                 &[("table_id", I), ("position", I), ("data", T), ("version", T)],
             ),
+            roles: make(
+                34,
+                "roles",
+                &[
+                    ("id", I),
+                    ("name", T),
+                    ("attributes", T),
+                    ("connection_limit", I),
+                    ("password", T),
+                    ("valid_until", L),
+                ],
+            ),
+            memberships: make(
+                35,
+                "memberships",
+                &[("member_id", I), ("role", I), ("grantor", I), ("admin", B)],
+            ),
+            defaults: make(
+                36,
+                "default_privileges",
+                &[("role_id", I), ("schema", I), ("kind", T), ("acl", T)],
+            ),
+            rights: make(37, "rights", &[("object_id", I), ("owner", I), ("acl", T)]),
+            column_rights: make(38, "column_rights", &[("object_id", I), ("name", T), ("acl", T)]),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
             stored: make(
                 26,
@@ -328,6 +366,8 @@ impl Dictionary {
         all.push(&self.options);
         all.push(&self.stored);
         all.extend([&self.collations, &self.function_options, &self.versions]);
+        all.extend([&self.roles, &self.memberships, &self.defaults]);
+        all.extend([&self.rights, &self.column_rights]);
         all
     }
 }
@@ -503,6 +543,8 @@ pub fn load(
         )));
     }
     let mut catalog = Catalog { version, ..Catalog::default() };
+    load_roles(session, dictionary, &mut catalog)?;
+    load_rights(session, dictionary, &mut catalog)?;
     for (_, r) in rows(session, &dictionary.schemas) {
         let number = int(&r[0]) as u32;
         catalog.schemas.retain(|_, s| s.number != number);
@@ -779,11 +821,12 @@ pub fn load(
         }
     }
     let mut defaults: BTreeMap<i32, BTreeMap<i32, String>> = BTreeMap::new();
-    let mut variadic: BTreeSet<i32> = BTreeSet::new();
+    let (mut variadic, mut definers) = (BTreeSet::<i32>::new(), BTreeSet::<i32>::new());
     for (_, r) in rows(session, &dictionary.function_options) {
         match string(&r[1]).as_str() {
             "default" => drop(defaults.entry(int(&r[0])).or_default().insert(int(&r[2]), string(&r[3]))),
             "variadic" => drop(variadic.insert(int(&r[0]))),
+            "definer" => drop(definers.insert(int(&r[0]))),
             other => return Err(damaged(&format!("a function with the option {other:?}"))),
         }
     }
@@ -797,6 +840,7 @@ pub fn load(
             args: parse_args(&types, &string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
             defaults: defaults.remove(&int(&r[0])).map_or(vec![], |d| d.into_values().collect()),
             variadic: variadic.contains(&int(&r[0])),
+            definer: definers.contains(&int(&r[0])),
             returns: parse_returns(&types, &string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
             body: string(&r[4]),
             code: match &r[5] {
@@ -813,6 +857,137 @@ pub fn load(
         catalog.functions.insert(f.id, Arc::new(f));
     }
     Ok(catalog)
+}
+
+fn load_acl(v: &Value) -> SqlResult<Acl> {
+    Acl::read(&string(v)).ok_or_else(|| damaged("a list of privileges"))
+}
+
+fn load_roles(session: &Session, d: &Dictionary, catalog: &mut Catalog) -> SqlResult<()> {
+    let mut memberships: BTreeMap<i32, Vec<Membership>> = BTreeMap::new();
+    for (_, r) in rows(session, &d.memberships) {
+        let (role, grantor, admin) = (int(&r[1]) as u32, int(&r[2]) as u32, flag(&r[3]));
+        if !mutated("memberships_forgotten") {
+            memberships.entry(int(&r[0])).or_default().push(Membership { role, grantor, admin })
+        }
+    }
+    let mut defaults: BTreeMap<i32, BTreeMap<(u32, char), Acl>> = BTreeMap::new();
+    for (_, r) in rows(session, &d.defaults) {
+        let kind = string(&r[2]).chars().next().ok_or_else(|| damaged("privileges of no kind"))?;
+        defaults.entry(int(&r[0])).or_default().insert((int(&r[1]) as u32, kind), load_acl(&r[3])?);
+    }
+    for (_, r) in rows(session, &d.roles) {
+        let attributes = string(&r[2]);
+        let has = |word: &str| attributes.split(' ').any(|w| w == word);
+        let id = int(&r[0]);
+        let mut memberships = memberships.remove(&id).unwrap_or_default();
+        memberships.sort_by_key(|m| m.role);
+        let def = RoleDef {
+            id: id as u32,
+            name: string(&r[1]),
+            superuser: has("superuser"),
+            inherit: has("inherit"),
+            create_role: has("createrole"),
+            create_db: has("createdb"),
+            login: has("login"),
+            replication: has("replication"),
+            bypass_rls: has("bypassrls"),
+            connection_limit: int(&r[3]),
+            password: (!r[4].is_null()).then(|| string(&r[4])),
+            valid_until: (!r[5].is_null()).then(|| long(&r[5])),
+            memberships,
+            defaults: defaults.remove(&id).unwrap_or_default(),
+        };
+        catalog.roles.insert(def.id, Arc::new(def));
+    }
+    Ok(())
+}
+
+/// A role with all that belongs to it.
+pub fn add_role(session: &mut Session, d: &Dictionary, def: &RoleDef) -> SqlResult<()> {
+    raise_format(session, d, WITH_ROLES)?;
+    let attributes: Vec<&str> = [
+        (def.superuser, "superuser"),
+        (def.inherit, "inherit"),
+        (def.create_role, "createrole"),
+        (def.create_db, "createdb"),
+        (def.login, "login"),
+        (def.replication, "replication"),
+        (def.bypass_rls, "bypassrls"),
+    ]
+    .into_iter()
+    .filter_map(|(is, word)| is.then_some(word))
+    .collect();
+    let id = Value::Int4(def.id as i32);
+    add(
+        session,
+        &d.roles,
+        &[
+            id.clone(),
+            Value::Text(def.name.clone()),
+            Value::Text(attributes.join(" ")),
+            Value::Int4(def.connection_limit),
+            def.password.clone().map_or(Value::Null, Value::Text),
+            def.valid_until.map_or(Value::Null, Value::Int8),
+        ],
+    )?;
+    for m in &def.memberships {
+        let [role, grantor] = [m.role, m.grantor].map(|n| Value::Int4(n as i32));
+        add(session, &d.memberships, &[id.clone(), role, grantor, Value::Bool(m.admin)])?
+    }
+    for ((schema, kind), acl) in &def.defaults {
+        let schema = Value::Int4(*schema as i32);
+        add(
+            session,
+            &d.defaults,
+            &[id.clone(), schema, Value::Text(kind.to_string()), Value::Text(acl.write())],
+        )?
+    }
+    Ok(())
+}
+
+pub fn remove_role(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    remove(session, &d.roles, 0, id)?;
+    remove(session, &d.memberships, 0, id)?;
+    remove(session, &d.defaults, 0, id)
+}
+
+fn load_rights(session: &Session, d: &Dictionary, catalog: &mut Catalog) -> SqlResult<()> {
+    let mut columns: BTreeMap<i32, BTreeMap<String, Acl>> = BTreeMap::new();
+    for (_, r) in rows(session, &d.column_rights) {
+        columns.entry(int(&r[0])).or_default().insert(string(&r[1]), load_acl(&r[2])?);
+    }
+    for (_, r) in rows(session, &d.rights) {
+        if mutated("rights_forgotten") {
+            break;
+        }
+        let acl = if r[2].is_null() { None } else { Some(load_acl(&r[2])?) };
+        let columns = columns.remove(&int(&r[0])).unwrap_or_default();
+        let rights = ObjectRights { owner: int(&r[1]) as u32, acl, columns };
+        catalog.rights.insert(int(&r[0]) as u32, Arc::new(rights));
+    }
+    Ok(())
+}
+
+/// The rights of an object: these and no others.
+pub fn put_rights(session: &mut Session, d: &Dictionary, id: u32, rights: &ObjectRights) -> SqlResult<()> {
+    if temporary::is_temporary(id) {
+        return Ok(());
+    }
+    remove(session, &d.rights, 0, id)?;
+    remove(session, &d.column_rights, 0, id)?;
+    if rights.is_usual(id) {
+        return Ok(());
+    }
+    raise_format(session, d, WITH_ROLES)?;
+    let number = Value::Int4(id as i32);
+    let acl = rights.acl.as_ref().map_or(Value::Null, |a| Value::Text(a.write()));
+    add(session, &d.rights, &[number.clone(), Value::Int4(rights.owner as i32), acl])?;
+    for (name, acl) in &rights.columns {
+        let row = [number.clone(), Value::Text(name.clone()), Value::Text(acl.write())];
+        add(session, &d.column_rights, &row)?
+    }
+    Ok(())
 }
 
 /// The types that users have defined, and their arrays, by their numbers.
@@ -1402,8 +1577,9 @@ pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> S
         ],
     )?;
     let texts = f.defaults.iter().enumerate().map(|(n, text)| ("default", n as i32, text.as_str()));
-    for (kind, place, text) in texts.chain(f.variadic.then_some(("variadic", 0, ""))) {
-        raise_format(session, d, WITH_DEFAULTS)?;
+    let texts = texts.chain(f.variadic.then_some(("variadic", 0, "")));
+    for (kind, place, text) in texts.chain(f.definer.then_some(("definer", 0, ""))) {
+        raise_format(session, d, if kind == "definer" { WITH_ROLES } else { WITH_DEFAULTS })?;
         let [id, place] = [f.id as i32, place].map(Value::Int4);
         let [kind, text] = [kind, text].map(|s| Value::Text(s.into()));
         add(session, &d.function_options, &[id, kind, place, text])?

@@ -28,6 +28,8 @@ use crate::comment::Commented;
 use crate::connection::Connection;
 use crate::name::{Name, SchemaDef, TEMPORARY};
 use crate::relations::Relations;
+use crate::rights::ObjectRights;
+use crate::role::RoleDef;
 use crate::sequence::Sequence;
 use crate::shared::SharedMap;
 use crate::table::Table;
@@ -48,6 +50,8 @@ pub(crate) struct Draft {
     views: SharedMap<u32, Option<Arc<ViewDef>>>,
     materials: SharedMap<u32, Option<Arc<ViewDef>>>,
     comments: SharedMap<Commented, Option<Arc<str>>>,
+    roles: SharedMap<u32, Option<Arc<RoleDef>>>,
+    rights: SharedMap<u32, Option<Arc<ObjectRights>>>,
     /// The dictionary with all this over it (D6). Its own version is that of no dictionary that is seen.
     laid: Option<View>,
     /// What is done to temporary tables when a transaction commits, by their numbers (temporary/E4).
@@ -59,13 +63,17 @@ impl Draft {
     pub fn temporary(&self) -> Option<Draft> {
         let relations: SharedMap<_, _> =
             self.own().filter(|(_, r)| r.is_some()).map(|(n, r)| (n.clone(), r.clone())).collect();
+        let is_empty = relations.is_empty();
         let is_there = |id: &u32| self.temporary_tables().any(|t| t.def.id == *id);
         let on_commit = self.on_commit.iter().filter(|(id, _)| is_there(id)).map(|(i, a)| (*i, *a)).collect();
         let own = self.views.iter().filter(|(id, v)| is_temporary(**id) && v.is_some());
         let views = own.map(|(id, v)| (*id, v.clone())).collect();
         let own = self.comments.iter().filter(|(on, text)| is_temporary(on.id) && text.is_some());
         let comments = own.map(|(on, text)| (on.clone(), text.clone())).collect();
-        (!relations.is_empty()).then(|| Draft { relations, views, comments, on_commit, ..Draft::default() })
+        let own = self.rights.iter().filter(|(id, r)| is_temporary(**id) && r.is_some());
+        let rights = own.map(|(id, r)| (*id, r.clone())).collect();
+        let whole = || Draft { relations, views, comments, rights, on_commit, ..Draft::default() };
+        (!is_empty).then(whole)
     }
     /// The numbers of what others know and the session's own views rest on (temporary/E7).
     pub fn rested_on(&self) -> BTreeSet<u32> {
@@ -88,12 +96,14 @@ impl Draft {
     /// Whether it changes what others see.
     pub fn concerns_others(&self) -> bool {
         // Whoever adds a kind of object has to think of it here.
-        let Draft { schemas, relations, functions, types, views, comments, .. } = self;
+        let Draft { schemas, relations, functions, types, views, comments, roles, rights, .. } = self;
         // A materialised view is among the relations.
         let Draft { materials: _, on_commit: _, laid: _, .. } = self;
         let none = schemas.is_empty()
             && functions.is_empty()
             && types.is_empty()
+            && roles.is_empty()
+            && rights.keys().all(|id| is_temporary(*id))
             && views.keys().all(|id| is_temporary(*id))
             && comments.keys().all(|on| is_temporary(on.id));
         !none || relations.keys().any(|name| name.schema != TEMPORARY)
@@ -177,6 +187,18 @@ impl Draft {
         }
         self.comments.insert(on, text);
     }
+    pub fn role(&mut self, id: u32, role: Option<Arc<RoleDef>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.roles, &id, &role)
+        }
+        self.roles.insert(id, role);
+    }
+    pub fn rights(&mut self, id: u32, rights: Option<Arc<ObjectRights>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.rights, &id, &rights)
+        }
+        self.rights.insert(id, rights);
+    }
     pub fn put_into(&self, catalog: &mut Catalog) {
         self.put(catalog, true)
     }
@@ -186,8 +208,8 @@ impl Draft {
             draft.iter().for_each(|(k, v)| put(into, k, v))
         }
         // Whoever adds a kind of object to the catalog has to think of it here, and of a method above.
-        let Catalog { version: _, schemas, relations, functions, types, views, materials, comments, data: _ } =
-            catalog;
+        let Catalog { version: _, schemas, relations, functions, types, views, .. } = catalog;
+        let Catalog { materials, comments, roles, rights, data: _, .. } = catalog;
         all(&self.schemas, schemas);
         let wanted = self.relations.iter().filter(|(name, _)| own || name.schema != TEMPORARY);
         wanted.for_each(|(name, r)| put_relation(relations, name, r));
@@ -198,6 +220,9 @@ impl Draft {
         all(&self.materials, materials);
         let wanted = self.comments.iter().filter(|(on, _)| own || !is_temporary(on.id));
         wanted.for_each(|(on, text)| put(comments, on, text));
+        all(&self.roles, roles);
+        let wanted = self.rights.iter().filter(|(id, _)| own || !is_temporary(**id));
+        wanted.for_each(|(id, r)| put(rights, id, r));
     }
 }
 

@@ -6,6 +6,7 @@
 //! registered query's code is bytes here).
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod advisory;
 mod beside;
 pub mod catalog;
@@ -32,6 +33,8 @@ pub mod point;
 pub mod portal;
 mod rebuild;
 pub mod relations;
+pub mod rights;
+pub mod role;
 pub mod row;
 pub mod sequence;
 pub mod shared;
@@ -41,6 +44,7 @@ pub mod table_lock;
 pub mod temporary;
 pub mod view;
 
+pub use acl::{Acl, AclItem, AclKind};
 pub use catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
     IndexKind, IndexOptions, KeyAction, Meanings, Reference, Relation, Returns, TableDef,
@@ -66,6 +70,8 @@ pub use point::{Numbers, PointIndex};
 pub use portal::Portal;
 pub use rebuild::{Compute, Convert, Origin};
 pub use relations::Relations;
+pub use rights::{ObjectRights, RightsOf};
+pub use role::{Membership, RoleDef};
 pub use row::RowBatch;
 pub use sequence::{Bounds, Sequence, SequenceDef, SequenceOptions};
 pub use shared::SharedMap;

@@ -33,7 +33,7 @@ pub struct Loan {
     // Gone before the loan is given back: whoever goes on then may be the last that has the database, and its
     // folder is to be free when that is dropped.
     lent: Arc<Lent>,
-    out: Out,
+    _out: Out,
 }
 
 struct Lent {
@@ -166,6 +166,6 @@ pub(crate) fn lend<R>(
     f: impl FnOnce(&Loan) -> R,
 ) -> R {
     let lender = Lender(Arc::default());
-    let loan = Loan { lent: Arc::new(Lent { db: db.clone(), view, shared }), out: Out::of(&lender.0) };
+    let loan = Loan { lent: Arc::new(Lent { db: db.clone(), view, shared }), _out: Out::of(&lender.0) };
     f(&loan)
 }

@@ -26,11 +26,14 @@
 //!
 //! A crash leaves the counters where they were covered to: values are lost, none is given out twice. A
 //! connection's cached values (CACHE) are its own, and are lost with it.
+use crate::acl::{Privileges, SELECT, UPDATE, USAGE};
 use crate::catalog::{Catalog, Relation};
 use crate::connection::{Access, Connection};
 use crate::database::Database;
 use crate::error;
 use crate::name::{Name, Path, USUAL_PATH};
+use crate::rights::RightsOf;
+use crate::role::BOOTSTRAP;
 use crate::temporary::is_temporary;
 use ondol_base::sim::mutated;
 pub use ondol_durability::Given;
@@ -183,6 +186,8 @@ pub fn sequence_named<'a>(catalog: &'a Catalog, path: &Path, text: &str) -> SqlR
 pub enum Which<'a> {
     Number(u32),
     Named(&'a str),
+    /// A number that was computed: it is looked at whether the role may use it.
+    Asked(u32),
 }
 
 fn yet_undefined(what: &str) -> SqlError {
@@ -195,6 +200,7 @@ impl Connection {
     fn with_sequence<R>(
         &mut self,
         which: Which<'_>,
+        privileges: Privileges,
         f: impl FnOnce(&mut Connection, &Arc<Sequence>) -> SqlResult<R>,
     ) -> SqlResult<R> {
         let version = self.catalog_version();
@@ -202,17 +208,21 @@ impl Connection {
             self.sequences.known.clear();
             self.sequences.version = version
         }
-        let number = match which {
-            Which::Number(number) => number,
+        let (number, asks) = match which {
+            Which::Number(number) => (number, false),
+            Which::Asked(number) => (number, true),
             Which::Named(text) => {
                 let catalog = self.catalog();
                 let path = match &self.sequences.path {
                     Some(listed) => Path::of(&catalog, listed),
                     None => Path::of(&catalog, USUAL_PATH),
                 };
-                sequence_named(&catalog, &path, text)?.def.id
+                (sequence_named(&catalog, &path, text)?.def.id, true)
             }
         };
+        if asks && self.role != BOOTSTRAP {
+            self.may_use(number, privileges)?
+        }
         let sequence = match self.sequences.known.remove(&number) {
             Some(known) => known,
             None => self.catalog().sequence_by_id(number).cloned().ok_or_else(|| {
@@ -225,6 +235,19 @@ impl Connection {
             self.sequences.known.insert(number, sequence);
         }
         done
+    }
+    /// Whether the connection's role may do one of these with a sequence that a plan did not know.
+    #[cold]
+    fn may_use(&self, number: u32, privileges: Privileges) -> SqlResult<()> {
+        let catalog = self.catalog();
+        let Some(sequence) = catalog.sequence_by_id(number) else { return Ok(()) };
+        match catalog.privileges(self.role, RightsOf::Sequence, number, privileges) {
+            0 => {
+                let message = format!("permission denied for sequence {}", sequence.def.name);
+                Err(SqlError::new(sqlstate::INSUFFICIENT_PRIVILEGE, message))
+            }
+            _ => Ok(()),
+        }
     }
     /// The setting `search_path`, by which names of sequences are looked up that are computed.
     pub fn set_search_path(&mut self, listed: &str) {
@@ -244,7 +267,7 @@ impl Connection {
 
     /// nextval
     pub fn next_value(&mut self, which: Which<'_>) -> SqlResult<i64> {
-        self.with_sequence(which, |me, sequence| {
+        self.with_sequence(which, USAGE | UPDATE, |me, sequence| {
             me.refuse_reading(sequence, "nextval")?;
             me.next_of(sequence)
         })
@@ -340,7 +363,7 @@ impl Connection {
 
     /// currval
     pub fn current_value(&mut self, which: Which<'_>) -> SqlResult<i64> {
-        self.with_sequence(which, |me, sequence| {
+        self.with_sequence(which, USAGE | SELECT, |me, sequence| {
             let known = me.sequences.last.get(&sequence.def.id).and_then(|l| l.value);
             known.ok_or_else(|| {
                 let name = &sequence.def.name;
@@ -357,7 +380,7 @@ impl Connection {
     }
     /// setval
     pub fn set_value(&mut self, which: Which<'_>, value: i64, is_given: bool) -> SqlResult<i64> {
-        self.with_sequence(which, |me, sequence| {
+        self.with_sequence(which, UPDATE, |me, sequence| {
             me.refuse_reading(sequence, "setval")?;
             let (covered, counter) = me.with_counter(sequence, |me, sequence, s| {
                 let bounds = &sequence.def.options.bounds;

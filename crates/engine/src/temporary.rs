@@ -143,6 +143,7 @@ impl Connection {
         for id in table.def.indexes.iter().map(|i| i.id).chain([table.def.id]) {
             catalog.comments_on(id).into_iter().for_each(|(on, _)| draft.comment(on, None))
         }
+        draft.rights(table.def.id, None);
         Ok(())
     }
     fn drop_own_views(&mut self, over: u32) {
@@ -151,6 +152,7 @@ impl Connection {
             self.drop_own_views(view.id);
             let draft = self.draft();
             draft.drop_view(view);
+            draft.rights(view.id, None);
             catalog.comments_on(view.id).into_iter().for_each(|(on, _)| draft.comment(on, None))
         }
     }
@@ -165,6 +167,7 @@ impl Connection {
             for view in catalog.views.values().filter(|v| is_temporary(v.id)) {
                 let draft = me.draft();
                 draft.drop_view(view);
+                draft.rights(view.id, None);
                 catalog.comments_on(view.id).into_iter().for_each(|(on, _)| draft.comment(on, None))
             }
             let ids: Vec<u32> = catalog.tables().map(|t| t.def.id).filter(|id| is_temporary(*id)).collect();

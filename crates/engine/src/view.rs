@@ -60,6 +60,11 @@ impl ViewDef {
         let said = self.options.iter().find(|(name, _)| name == "security_barrier");
         said.is_some_and(|(_, value)| option_is_on(value) == Some(true))
     }
+    /// Whether it reads with the rights of whoever reads it, and not with its owner's.
+    pub fn is_invoker(&self) -> bool {
+        let said = self.options.iter().find(|(name, _)| name == "security_invoker");
+        said.is_some_and(|(_, value)| option_is_on(value) == Some(true))
+    }
     /// What a materialised view shows; `None`: the table is none.
     pub fn of_material(def: &TableDef) -> Option<ViewDef> {
         let query = def.nature.material.as_ref()?.query.clone();

@@ -134,7 +134,7 @@ pub struct Database {
     pub(crate) work_limit: usize,
     /// With which each session begins: it shares them until it changes one.
     pub(crate) settings: Settings,
-    notices: Arc<[Notice]>,
+    pub(crate) notices: Arc<[Notice]>,
 }
 
 impl Database {

@@ -11,6 +11,7 @@
 //!   (`synchronous_commit`, [`Session::call_async`], [`Session::held`]); then its [`Token`] stands for what
 //!   is still to come.
 use crate::database::Database;
+use identity::Identity;
 use named::Cursors;
 use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
@@ -47,6 +48,7 @@ pub(crate) mod execute;
 pub(crate) mod facts;
 pub(crate) mod foreign;
 pub(crate) mod held;
+pub(crate) mod identity;
 pub(crate) mod named;
 pub(crate) mod output;
 pub(crate) mod params;
@@ -54,6 +56,8 @@ pub(crate) mod plan;
 pub(crate) mod planned;
 pub(crate) mod plans;
 pub(crate) mod prepared;
+pub(crate) mod rights;
+mod roles;
 pub(crate) mod rows;
 pub(crate) mod runtime;
 pub(crate) mod schema;
@@ -145,6 +149,7 @@ pub struct Session {
     pub(crate) database: Database,
     pub(crate) connection: Connection,
     pub(crate) settings: Settings,
+    pub(crate) identity: Identity,
     pub(crate) quick: Quick,
     /// The settings at BEGIN (an empty name) and at each savepoint.
     pub(crate) marks: Vec<(String, Settings)>,
@@ -188,6 +193,7 @@ impl Session {
             cancel,
             database: database.clone(),
             quick: Quick::new(&settings),
+            identity: Identity::new(&database.name),
             settings,
             marks: Vec::new(),
             transactions: 0,
@@ -490,9 +496,13 @@ impl Session {
             None => found,
         }
     }
+    /// The path by which names are looked up (identity/I3).
+    pub(crate) fn listed(&self) -> &str {
+        &self.identity.listed
+    }
     /// Where names without a schema are looked for now, in a dictionary.
     pub fn path(&self, catalog: &Catalog) -> Path {
-        Path::of(catalog, self.settings.search_path())
+        Path::of(catalog, self.listed())
     }
     /// A relation's name as messages have it.
     pub(crate) fn shown(&self, catalog: &Catalog, name: &Name) -> String {
@@ -582,8 +592,9 @@ impl Session {
     /// Tells the connection of the settings that are its business.
     pub(crate) fn settings_changed(&mut self) {
         self.quick = Quick::new(&self.settings);
-        self.plans.set_path(self.settings.search_path());
-        self.connection.set_search_path(self.settings.search_path());
+        self.follow_roles();
+        self.plans.set_path(&self.identity.listed);
+        self.connection.set_search_path(&self.identity.listed);
         self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
         self.look_for_held()

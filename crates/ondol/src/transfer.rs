@@ -25,6 +25,7 @@ pub(crate) mod columnar;
 pub(crate) mod columns;
 pub mod dump;
 pub(crate) mod load;
+mod rights;
 pub(crate) mod unfinished;
 
 /// Bytes gathered before they are written.

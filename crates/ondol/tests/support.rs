@@ -194,7 +194,6 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "CREATE SCHEMA s CREATE TABLE v (a integer) CREATE INDEX ON v (a)",
             ),
             ("ALTER SCHEMA ... RENAME TO", "CREATE SCHEMA s; ALTER SCHEMA s RENAME TO z"),
-            ("ALTER ... OWNER TO", "ALTER SCHEMA public OWNER TO postgres"),
             ("DROP SCHEMA [IF EXISTS] [CASCADE]", "DROP SCHEMA IF EXISTS s CASCADE"),
             ("schema.table, schema.table.column", "SELECT public.t.a FROM public.t"),
             ("ALTER TABLE ... SET SCHEMA", "CREATE SCHEMA s; ALTER TABLE t SET SCHEMA s"),
@@ -208,6 +207,45 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ),
             ("SET search_path", "SET search_path = public, pg_temp"),
             ("OPERATOR(schema.operator)", "SELECT 1 OPERATOR(pg_catalog.+) 2"),
+        ],
+    ),
+    (
+        "Roles and privileges",
+        &[
+            ("CREATE ROLE, USER, GROUP", "CREATE ROLE r LOGIN PASSWORD 'secret' CONNECTION LIMIT 3"),
+            (
+                "ALTER ROLE",
+                "CREATE ROLE r; ALTER ROLE r CREATEROLE VALID UNTIL 'infinity'; ALTER ROLE r RENAME TO q",
+            ),
+            ("ALTER ROLE ... SET", "ALTER ROLE postgres SET work_mem = '1MB'"),
+            ("DROP ROLE [IF EXISTS]", "DROP ROLE IF EXISTS nobody"),
+            (
+                "GRANT, REVOKE of roles",
+                "CREATE ROLE r; CREATE ROLE q; GRANT r TO q WITH ADMIN OPTION; REVOKE r FROM q",
+            ),
+            (
+                "SET ROLE, SET SESSION AUTHORIZATION",
+                "CREATE ROLE r; SET ROLE r; RESET ROLE; SET SESSION AUTHORIZATION r",
+            ),
+            ("ALTER ... OWNER TO", "CREATE ROLE r; ALTER TABLE t OWNER TO r; ALTER SCHEMA public OWNER TO r"),
+            ("REASSIGN OWNED, DROP OWNED", "CREATE ROLE r; REASSIGN OWNED BY r TO postgres; DROP OWNED BY r"),
+            (
+                "GRANT, REVOKE on tables and columns",
+                "CREATE ROLE r; GRANT SELECT (a), DELETE ON t TO r WITH GRANT OPTION; REVOKE ALL ON t FROM r CASCADE",
+            ),
+            ("GRANT ... ON ALL TABLES IN SCHEMA", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO PUBLIC"),
+            (
+                "GRANT, REVOKE on schemas, sequences, functions, types, domains, databases",
+                "CREATE ROLE r; GRANT CREATE ON SCHEMA public TO r; GRANT TEMP ON DATABASE postgres TO r; CREATE TYPE mood AS ENUM (); REVOKE ALL ON TYPE mood FROM PUBLIC",
+            ),
+            (
+                "ALTER DEFAULT PRIVILEGES",
+                "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO PUBLIC",
+            ),
+            (
+                "SECURITY DEFINER",
+                "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM t'",
+            ),
         ],
     ),
     (
@@ -485,7 +523,6 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ),
             ("DROP DOMAIN", "CREATE DOMAIN d AS integer; DROP DOMAIN d"),
             ("CREATE EXTENSION", "CREATE EXTENSION x"),
-            ("CREATE ROLE, GRANT, REVOKE", "GRANT SELECT ON t TO x"),
             ("CREATE RULE, CREATE POLICY", "CREATE RULE r AS ON INSERT TO t DO INSTEAD NOTHING"),
             ("DO", "DO 'BEGIN END'"),
         ],
@@ -749,7 +786,7 @@ const CATALOG: &str = "
 
 `regclass`, `regtype`, `regproc`, `regprocedure`, `regoper`, `regoperator`, `regnamespace`, `regrole` and `regcollation` read and show names. A name is looked up when the statement runs, also that of a literal; that of a literal is looked at when the statement is planned, too, for its error. A value keeps the name that it was shown by when it was made; in a column it is the number, and is given the name that the object has when the row is read. Arrays of them, and fields of composite types, are not stored (0A000).
 
-What differs: of the system columns `xmin`, `xmax`, `cmin` and `cmax` `pg_attribute` tells, as PostgreSQL's does, though a statement that names one is refused; indexes are of the kind that they are here; `reltuples` counts rows, `relpages` memory. There is one role, one database, and nothing to grant, so privileges are what an owner has. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
+What differs: of the system columns `xmin`, `xmax`, `cmin` and `cmax` `pg_attribute` tells, as PostgreSQL's does, though a statement that names one is refused; indexes are of the kind that they are here; `reltuples` counts rows, `relpages` memory. There is one database. `information_schema._pg_expandarray` gives a row as a value, the only kind of such values.
 ";
 
 /// Held by `tests/parallel.rs`.

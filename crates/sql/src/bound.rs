@@ -7,10 +7,12 @@
 //!   columns of its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`]. A subquery that
 //!   is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
+pub use crate::bind::role::RoleStatement;
 pub use crate::bind::sequence::{Owner, SequenceChanges};
 use crate::bind::written::Written;
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
+use crate::needs::Need;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
     Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexDef, IndexKind,
@@ -264,6 +266,15 @@ pub enum SetOperation {
     Except,
 }
 
+/// What view a query is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Viewed {
+    /// By its number.
+    View(u32),
+    /// One of the catalogue's.
+    System(&'static str),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub rels: Vec<RelEntry>,
@@ -295,6 +306,8 @@ pub struct Query {
     pub with: Vec<With>,
     /// No condition of the queries around is asked below it.
     pub barrier: bool,
+    /// It is what a view shows.
+    pub of_view: Option<Viewed>,
     /// It stands for a call that is not written as a subquery: what is volatile in it is called whenever its
     /// value is needed.
     pub is_call: bool,
@@ -360,6 +373,8 @@ pub struct Insert {
     /// Likewise.
     pub returning: Vec<Target>,
     pub with: Vec<With>,
+    /// The view right over the table, if one is named in its place.
+    pub through: Option<u32>,
 }
 
 /// What becomes of a row that is not inserted, since another has one of its keys.
@@ -429,6 +444,8 @@ pub struct Modify {
     pub delete: bool,
     /// Over the query's rels, rel 0 being the new row (DELETE: the old one).
     pub returning: Vec<Target>,
+    /// The view right over the table, if one is named in its place.
+    pub through: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -646,6 +663,8 @@ pub enum Statement {
         name: String,
         if_not_exists: bool,
         elements: Vec<String>,
+        /// AUTHORIZATION
+        owner: Option<u32>,
     },
     RenameSchema {
         name: String,
@@ -737,6 +756,8 @@ pub enum Statement {
         mode: TableLock,
         now: bool,
     },
+    /// What is about roles, owners and privileges.
+    Role(Box<RoleStatement>),
     /// Accepted because it means nothing in memory; the text says so.
     Nothing {
         tag: &'static str,
@@ -946,13 +967,15 @@ pub struct Bound {
     pub is_foreign: bool,
     /// A literal that means something else in the usual styles, in which what is stored is read (style/S1).
     pub otherwise: Option<String>,
+    /// What whoever runs it has to be allowed.
+    pub needs: Vec<Need>,
 }
 
 impl Bound {
     /// One that was put together elsewhere: nothing is to be told of it.
     pub fn of(statement: Statement, params: Vec<TypeId>, catalog_version: u64) -> Bound {
-        let (notices, is_foreign, otherwise) = (Vec::new(), false, None);
-        Bound { statement, params, catalog_version, notices, is_foreign, otherwise }
+        let (notices, is_foreign, otherwise, needs) = (Vec::new(), false, None, Vec::new());
+        Bound { statement, params, catalog_version, notices, is_foreign, otherwise, needs }
     }
 }
 

@@ -50,6 +50,7 @@ pub fn compile_by(
             program.tables.push(table)
         }
     }
+    program.needs.clone_from(&bound.needs);
     program.plan = explain.map(|o| Arc::new(shown(&physical, o)));
     Ok(program)
 }

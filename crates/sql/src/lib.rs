@@ -17,5 +17,6 @@ pub mod foreign;
 mod imply;
 pub mod interpret;
 pub mod level;
+pub mod needs;
 pub mod parse;
 pub mod plan;

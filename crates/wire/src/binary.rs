@@ -393,7 +393,7 @@ mod tests {
     use ondol_types::func::Context;
 
     fn value(ty: TypeId, shown: &str) -> Value {
-        text::input(shown, Type::new(ty), &Context::default()).unwrap_or_else(|e| panic!("{ty} {shown}: {e}"))
+        text::input(shown, Type::new(ty), &Context::EMPTY).unwrap_or_else(|e| panic!("{ty} {shown}: {e}"))
     }
     fn bytes(ty: TypeId, shown: &str) -> Vec<u8> {
         let (v, mut scratch, mut out) = (value(ty, shown), vec![], vec![]);

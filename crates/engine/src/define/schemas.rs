@@ -3,6 +3,7 @@ use super::{Connection, claims, d, there_is_schema};
 use crate::catalog::{Catalog, FunctionDef};
 use crate::comment::schema_id;
 use crate::name::{PUBLIC, SchemaDef};
+use crate::rights::RightsOf;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ impl Connection {
                 let number = db.next_schema()?;
                 d::add_schema(&mut me.session, &db.dictionary, number, Some(name))?;
                 me.draft().schema(name, Some(SchemaDef { number }));
+                me.own(c, RightsOf::Schema, number, schema_id(number))?;
                 Ok(number)
             },
         )
@@ -79,6 +81,7 @@ impl Connection {
                     d::add_schema(&mut me.session, &db.dictionary, number, None)?
                 }
                 me.drop_comments(c, [schema_id(number)])?;
+                me.drop_rights(c, schema_id(number))?;
                 me.draft().schema(name, None);
                 Ok(())
             },

@@ -1,6 +1,7 @@
 //! Sequences, made, changed and dropped; what their values are is in [`crate::sequence`].
 use super::{Catalog, Connection, claims, d, free_name, there_is_schema};
 use crate::name::{Name, TEMPORARY};
+use crate::rights::RightsOf;
 use crate::sequence::{Sequence, SequenceDef, SequenceOptions};
 use ondol_durability::Given;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -42,6 +43,7 @@ impl Connection {
                 let sequence = Sequence::new(def, None);
                 me.counters.made.push(sequence.counter.clone());
                 me.draft().sequence(name, Some(sequence));
+                me.own(c, RightsOf::Sequence, name.schema, id)?;
                 Ok(id)
             },
         )
@@ -136,6 +138,6 @@ impl Connection {
         d::remove_sequence(&mut self.session, &db.dictionary, id)?;
         self.counters.dropped.push(old.counter.clone());
         self.draft().sequence(&old.def.full_name(), None);
-        Ok(())
+        self.drop_rights(&catalog, id)
     }
 }

@@ -202,6 +202,7 @@ impl Connection {
                 }
                 let comments = followed(c.comments_on(old.def.id), &old.def, &new.def, origins);
                 me.set_comments(c, old.def.id, &comments)?;
+                me.follow_rights(c, old.def.id, |all| followed(all, &old.def, &new.def, origins))?;
                 let gone = |i: &&crate::catalog::IndexDef| !new.def.indexes.iter().any(|n| n.id == i.id);
                 me.drop_comments(c, old.def.indexes.iter().filter(gone).map(|i| i.id))?;
                 me.follow_columns(c, new.def.id, &|n| {

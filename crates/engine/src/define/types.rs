@@ -4,6 +4,7 @@
 //! catalog: types made of it, columns, functions. Rows and keys stay as they are (user/U3).
 use super::{Catalog, ColumnDef, Connection, FunctionDef, Name, Table, claims, d, there_is_schema};
 use crate::catalog::{Returns, TableDef};
+use crate::rights::RightsOf;
 use crate::view::{Slot, ViewDef};
 use ondol_types::user::{Fresh, Part, UserDef, enumeration, in_order};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
@@ -88,7 +89,7 @@ impl Connection {
                 def.array = db.next_object()?;
                 me.draft().ty(&name, Some(def.type_id()?));
                 d::add_type(&mut me.session, &db.dictionary, &def)?;
-                Ok(())
+                me.own(c, RightsOf::Type, def.schema, def.number)
             },
         )
     }
@@ -186,6 +187,7 @@ impl Connection {
                 let db = me.db.clone();
                 d::remove_type(&mut me.session, &db.dictionary, number)?;
                 me.drop_comments(c, [number])?;
+                me.drop_rights(c, number)?;
                 me.draft().ty(name, None);
                 Ok(())
             },

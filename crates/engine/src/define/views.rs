@@ -1,8 +1,9 @@
 //! Views: made, changed, dropped; and what becomes of them when what they rest on changes.
 use super::{Catalog, Connection, claims, d, free_name, there_is_schema};
 use crate::catalog::Material;
-use crate::comment::CommentKind;
+use crate::comment::{CommentKind, Commented};
 use crate::name::Name;
+use crate::rights::RightsOf;
 use crate::table::Table;
 use crate::view::{Slot, ViewDef, renumbered, slots};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -41,8 +42,9 @@ impl Connection {
                 let db = me.db.clone();
                 def.id = db.next_object_in(name.schema)?;
                 d::add_view(&mut me.session, &db.dictionary, &def)?;
+                let id = def.id;
                 me.draft().view(&Arc::new(def));
-                Ok(())
+                me.own(c, RightsOf::View, name.schema, id)
             },
         )
     }
@@ -63,14 +65,17 @@ impl Connection {
                 let db = me.db.clone();
                 d::remove_view(&mut me.session, &db.dictionary, old.id)?;
                 let def = ViewDef { id: old.id, ..def };
-                let mut comments = c.comments_on(def.id);
-                for (on, _) in comments.iter_mut().filter(|(on, _)| on.kind == CommentKind::Column) {
-                    if let Some(now) = old.column(&on.part).and_then(|n| def.columns.get(n)) {
-                        on.part.clone_from(&now.name)
+                let followed = |mut all: Vec<(Commented, Arc<str>)>| {
+                    for (on, _) in all.iter_mut().filter(|(on, _)| on.kind == CommentKind::Column) {
+                        if let Some(now) = old.column(&on.part).and_then(|n| def.columns.get(n)) {
+                            on.part.clone_from(&now.name)
+                        }
                     }
-                }
-                comments.sort();
-                me.set_comments(c, def.id, &comments)?;
+                    all.sort();
+                    all
+                };
+                me.set_comments(c, def.id, &followed(c.comments_on(def.id)))?;
+                me.follow_rights(c, def.id, followed)?;
                 d::add_view(&mut me.session, &db.dictionary, &def)?;
                 let draft = me.draft();
                 draft.drop_view(old);
@@ -95,6 +100,7 @@ impl Connection {
                 let db = me.db.clone();
                 d::remove_view(&mut me.session, &db.dictionary, view.id)?;
                 me.drop_comments(c, [view.id])?;
+                me.drop_rights(c, view.id)?;
                 me.draft().drop_view(view);
                 Ok(())
             },

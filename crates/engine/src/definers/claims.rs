@@ -28,6 +28,17 @@ fn schema_name(name: &str) -> Claim {
     Claim { thing: Thing::SchemaName(name.to_string()), alone: true }
 }
 
+/// A role, by its name; or that it stays what it is.
+pub fn role(name: &str, alone: bool) -> Claim {
+    Claim { thing: Thing::Role(name.to_string()), alone }
+}
+
+/// The rights of the database.
+pub fn database() -> Claim {
+    // No role has this name.
+    role("", true)
+}
+
 pub fn create_schema(name: &str) -> Vec<Claim> {
     vec![schema_name(name)]
 }

@@ -3,6 +3,7 @@ use super::model::{SHAPES, State, index_name, table_name};
 use super::workload::decode;
 use crate::connection::{Access, Connection, Isolation, Scan};
 use crate::name::{PUBLIC, USUAL_PATH};
+use crate::role::FIRST_ROLE;
 use crate::table::Table;
 use crate::{Catalog, ColumnDef, Database, IndexDef, IndexOptions, Oid, dictionary};
 use ondol_kernel::Strings;
@@ -88,6 +89,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         + catalog.functions.values().filter(|f| f.schema != PUBLIC || f.path != USUAL_PATH).count();
     // Those that are there from the beginning are not stored.
     let schemas = catalog.schemas.values().filter(|s| !s.is_system() && s.number != PUBLIC).count();
+    let made = || catalog.roles.values().filter(|r| r.id >= FIRST_ROLE);
     let d = &db.dictionary;
     for (table, count) in [
         (&d.tables, catalog.tables().count()),
@@ -104,6 +106,10 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.foreign, foreign),
         (&d.options, options),
         (&d.stored, rooms + later + ranks + bits),
+        (&d.roles, made().count()),
+        (&d.memberships, made().map(|r| r.memberships.len()).sum()),
+        (&d.rights, catalog.rights.len()),
+        (&d.column_rights, catalog.rights.values().map(|r| r.columns.len()).sum()),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {
@@ -119,6 +125,12 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     if !stored.indexes().eq(catalog.indexes()) {
         let shown = |c: &Catalog| format!("{:?}", c.indexes().collect::<Vec<_>>());
         return told("indexes", shown(&stored), shown(&catalog));
+    }
+    if stored.roles != catalog.roles {
+        return told("roles", format!("{:?}", stored.roles), format!("{:?}", catalog.roles));
+    }
+    if stored.rights != catalog.rights {
+        return told("rights", format!("{:?}", stored.rights), format!("{:?}", catalog.rights));
     }
     if stored.schemas != catalog.schemas {
         return told("schemas", format!("{:?}", stored.schemas), format!("{:?}", catalog.schemas));

@@ -7,15 +7,17 @@
 use super::queues::PATIENCE;
 use super::workload::{Shared, kind};
 use super::{Workers, check, nap};
+use crate::acl::{AclItem, Change, SELECT};
 use crate::connection::{Access, Connection, Isolation, STALE, Scan};
 use crate::name::{Name, PUBLIC, TEMPORARY, USUAL_PATH};
+use crate::role::{BOOTSTRAP, Membership, RoleDef};
 use crate::row;
 use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Locked};
 use crate::{Origin, Returns, Table, Wait, claims};
 use ondol_base::sim::Random;
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, domain};
-use ondol_types::{SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,7 +190,7 @@ impl Definer {
     fn statement(&mut self) -> Result<Did, String> {
         let what = match self.crowded {
             true => *self.r.pick(&[4, 5, 8]).unwrap_or(&4),
-            false => self.r.below(11),
+            false => self.r.below(12),
         };
         let done = self.change(what);
         let Err(e) = done else { return Ok(Did::Done) };
@@ -197,6 +199,7 @@ impl Definer {
             sqlstate::DUPLICATE_OBJECT
             | sqlstate::DUPLICATE_FUNCTION
             | sqlstate::UNDEFINED_FUNCTION
+            | sqlstate::UNDEFINED_OBJECT
             | sqlstate::INVALID_FUNCTION_DEFINITION
             | sqlstate::DEPENDENT_OBJECTS_STILL_EXIST
             // A schema that is there, or is not.
@@ -292,6 +295,7 @@ impl Definer {
                 }
             }
             9 => self.alter(&table),
+            11 => self.roles(k, &table),
             10 => {
                 let (one, other) = (format!("n{k}"), format!("n{}", 1 - k));
                 match self.r.below(4) {
@@ -313,6 +317,64 @@ impl Definer {
                 Ok(())
             }
             _ => self.put(&table, 0.5),
+        }
+    }
+
+    /// Roles come and go, join each other, make things, and are given some.
+    fn roles(&mut self, k: u64, table: &Name) -> SqlResult<()> {
+        let (one, other) = (format!("r{k}"), format!("r{}", 1 - k));
+        match self.r.below(6) {
+            0 | 1 => self.c.create_role(&RoleDef::new(&one)).map(drop),
+            2 => {
+                let of = self.c.catalog().role_named(&other).map(|r| r.id);
+                self.c.alter_role(&one, &|c, def| {
+                    def.login = !def.login;
+                    let joins = of.filter(|id| c.role(*id).is_some() && !c.is_real_member(*id, def.id));
+                    match joins.filter(|_| def.memberships.is_empty()) {
+                        Some(role) => {
+                            def.memberships.push(Membership { role, grantor: BOOTSTRAP, admin: false })
+                        }
+                        None => def.memberships.clear(),
+                    }
+                    Ok(())
+                })
+            }
+            3 => self.c.drop_role(&one, &|c, def| match c.rights.values().any(|r| r.names(def.id)) {
+                false => Ok(()),
+                true => {
+                    let message = "something is the role's, or was given to it";
+                    Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message))
+                }
+            }),
+            4 => {
+                let Some(id) = self.c.catalog().table(table).map(|t| t.def.id) else { return Ok(()) };
+                let wanted = |c: &Catalog| {
+                    let mut all = claims::change_table(c, table);
+                    all.push(claims::role(&one, false));
+                    all
+                };
+                let takes = self.r.chance(0.3);
+                self.c.change_rights(id, wanted, &|c, rights| {
+                    if c.table(table).is_none_or(|t| t.def.id != id) {
+                        return Ok(());
+                    }
+                    let Some(role) = c.role_named(&one) else { return Ok(()) };
+                    let (grantee, grantor) = (role.id, rights.owner);
+                    let item = AclItem { grantee, grantor, privileges: SELECT, options: 0 };
+                    let acl = rights.acl.get_or_insert_default();
+                    acl.change(Change { item, adds: !takes, cascade: true }, grantor)?;
+                    let of_column = rights.columns.entry("a".into()).or_default();
+                    of_column.change(Change { item, adds: !takes, cascade: true }, grantor)?;
+                    rights.columns.retain(|_, a| !a.items.is_empty());
+                    Ok(())
+                })
+            }
+            _ => {
+                let role = self.c.catalog().role_named(&one).map(|r| r.id);
+                let role = role.filter(|_| self.r.chance(0.6)).unwrap_or(BOOTSTRAP);
+                self.c.set_role(role);
+                Ok(())
+            }
         }
     }
 
@@ -565,6 +627,7 @@ fn check(name: &str) -> CheckDef {
 
 fn function_of(name: &Name, arg: Option<TypeId>) -> FunctionDef {
     FunctionDef {
+        definer: false,
         id: 0,
         schema: name.schema,
         name: name.name.clone(),

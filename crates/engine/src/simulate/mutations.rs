@@ -78,6 +78,12 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("volatile_logged", "differences of temporary tables' rows go to the log", Favour::Definers),
     engine!("schemas_forgotten", "a dictionary that is read knows of no schemas", Favour::Definers),
     engine!("checks_forgotten", "a dictionary that is read knows of no checks", Favour::Definers),
+    engine!("rights_forgotten", "a dictionary that is read knows of no owners", Favour::Definers),
+    engine!(
+        "memberships_forgotten",
+        "a dictionary that is read knows of no members of roles",
+        Favour::Definers
+    ),
     engine!(
         "sequence_uncovered",
         "a value of a sequence is sent before it is durable that it is given out",

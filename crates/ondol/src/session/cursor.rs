@@ -346,7 +346,7 @@ impl Session {
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
         let styles = self.quick.styles;
-        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref(), styles);
+        let context = context_for(plan, &self.identity.names, &self.host, sight.as_ref(), styles);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,

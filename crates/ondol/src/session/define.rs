@@ -120,6 +120,7 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
         Statement::DropType { names, .. } => {
             names.iter().filter_map(Dropped::there).flat_map(|n| claims::drop_type(c, n)).collect()
         }
+        Statement::Role(role) => crate::session::roles::wanted(role, c),
         _ => Vec::new(),
     }
 }
@@ -325,6 +326,7 @@ impl Session {
                     checks: bind::row_checks(&catalog, table, None)?,
                     returning: Vec::new(),
                     with: Vec::new(),
+                    through: None,
                 }),
                 Vec::new(),
                 catalog.version,
@@ -531,13 +533,13 @@ impl Session {
 
     /// What a program makes of values, outside of any statement: it asks nobody else.
     fn calculation(&self, program: Arc<Program>) -> Compute {
-        let (database, now_us) = (self.database.name.clone(), self.connection.transaction_time_us());
+        let (names, now_us) = (self.identity.names.clone(), self.connection.transaction_time_us());
         let (cancel, styles) = (self.cancel.clone(), self.quick.styles);
         let memory_limit = self.database.work_limit;
         let with = Mutex::new((Frame::new(), self.database.engine.connect()));
         Arc::new(move |values: &[ValueRef<'_>]| {
             let (frame, connection) = &mut *with.lock();
-            let context = context_as_of(&database, now_us, now_us, styles);
+            let context = context_as_of(&names, now_us, now_us, styles);
             let (host, cancel) = (&NoHost, Some(&*cancel));
             let env = Env { context: &context, host, cancel, memory_limit, workers: 0 };
             let mut value = Value::Null;
@@ -661,8 +663,8 @@ impl Session {
                         origins.push(Origin::Column(*n));
                         continue;
                     }
-                    let (database, now_us) =
-                        (self.database.name.to_string(), self.connection.transaction_time_us());
+                    let (names, now_us) =
+                        (self.identity.names.clone(), self.connection.transaction_time_us());
                     let styles = self.quick.styles;
                     let names_objects = [from, to.id].iter().any(|t| registered::kind(*t).is_some());
                     let facts = names_objects.then(|| self.facts());
@@ -670,7 +672,7 @@ impl Session {
                         *n,
                         Arc::new(move |v| {
                             let sight = facts.as_ref().and_then(Facts::sight);
-                            let ctx = crate::session::runtime::context_at(&database, now_us, styles);
+                            let ctx = crate::session::runtime::context_at(&names, now_us, styles);
                             let ctx = crate::session::runtime::seeing(ctx, sight.as_ref());
                             ondol_types::cast::cast(v, from, to, false, &ctx)
                         }),

@@ -165,9 +165,9 @@ impl Session {
             Statement::MoveFunction { function, schema } => {
                 self.definition(bound, "ALTER FUNCTION", out, |s| s.move_function(*function, *schema))
             }
-            Statement::CreateSchema { name, if_not_exists, elements } => {
+            Statement::CreateSchema { name, if_not_exists, elements, owner } => {
                 self.definition(bound, "CREATE SCHEMA", out, |s| {
-                    s.create_schema(name, *if_not_exists, elements)
+                    s.create_schema(name, *if_not_exists, elements, *owner)
                 })
             }
             Statement::RenameSchema { name, to } => {
@@ -271,6 +271,7 @@ impl Session {
                 self.cursors.clear();
                 self.connection.let_go_of_all_advisory();
                 self.settings.reset();
+                self.settings.set_role("session_authorization", None, false);
                 self.settings_changed();
                 out.done("DISCARD ALL", None)
             }
@@ -278,6 +279,7 @@ impl Session {
                 self.connection.discard_temporary()?;
                 out.done("DISCARD TEMP", None)
             }
+            Statement::Role(role) => self.definition(bound, role.tag(), out, |s| s.run_role(role)),
             Statement::Nothing { tag, notice } => {
                 if *tag == "VACUUM" {
                     self.refuse_in_block(tag)?
@@ -425,6 +427,15 @@ impl Session {
                 }
                 let on = self.settings.checked("transaction_deferrable", value)? == "on";
                 self.change_transaction(Modes { deferrable: Some(on), ..Modes::default() })?;
+            }
+            "role" | "session_authorization" => {
+                let value = self.role_setting(name, value)?;
+                if local && !in_transaction {
+                    self.warn_local();
+                } else {
+                    self.settings.set_role(&name.to_ascii_lowercase(), value, local);
+                    self.settings_changed()
+                }
             }
             _ if local && !in_transaction => {
                 self.warn_local();
@@ -713,12 +724,15 @@ impl Session {
 
     /// The one statement of a text that was prepared.
     fn bind_one(&self, named: &Named) -> SqlResult<Bound> {
-        let (catalog, listed) = (self.connection.catalog(), self.settings.search_path());
+        let (catalog, listed) = (self.connection.catalog(), self.listed());
         let path = self.path(&catalog);
         match parse::parse(&named.text)?.first() {
             Some(raw) => {
                 let binder = bind::Binder::new(&catalog, &named.text, &named.types).with_path(&path, listed);
-                binder.with_foreign(&crate::session::foreign::Files).in_styles(named.styles).bind(raw)
+                let binder = binder.with_foreign(&crate::session::foreign::Files).in_styles(named.styles);
+                let bound = binder.with_roles(self.identity.current, self.identity.session).bind(raw)?;
+                self.check_needs(&catalog, &bound.needs)?;
+                Ok(bound)
             }
             None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
         }
@@ -728,6 +742,7 @@ impl Session {
     fn explained_plan(&self, bound: &Bound, options: ExplainOptions) -> SqlResult<Arc<Plan>> {
         match bound.statement {
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
+                self.check_needs(&self.connection.catalog(), &bound.needs)?;
                 Ok(Arc::new(Plan::new(self.compile_explained(bound, options)?)))
             }
             _ => Err(SqlError::unsupported("EXPLAIN of a prepared utility statement")),

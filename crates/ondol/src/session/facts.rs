@@ -2,19 +2,21 @@
 //! made when a statement begins that asks.
 
 use crate::session::Session;
+use crate::session::identity::Names;
 use crate::session::named::CursorRow;
 use crate::session::plan::Plan;
 use crate::session::plans::Named;
 use crate::session::settings::Settings;
 use ondol_engine::{Catalog, Path};
-use ondol_sql::catalog::{self, OpenCursor, PreparedStatement, Setting, Sight, USER};
+use ondol_sql::catalog::{self, OpenCursor, PreparedStatement, Setting, Sight};
 use std::sync::Arc;
 
 #[derive(Default)]
 pub(crate) struct Facts {
     /// The dictionary, and where names without a schema are looked for.
     catalog: Option<(Arc<Catalog>, Path)>,
-    database: String,
+    names: Option<Arc<Names>>,
+    role: u32,
     settings: Option<Settings>,
     cursors: Vec<CursorRow>,
     prepared: Vec<PreparedStatement>,
@@ -25,7 +27,8 @@ pub(crate) struct Facts {
 impl Facts {
     /// What a statement sees of the database.
     pub fn sight(&self) -> Option<Sight<'_>> {
-        self.catalog.as_ref().map(|(c, path)| Sight::new(c, path, &self.database, USER, self))
+        let ((catalog, path), names) = (self.catalog.as_ref()?, self.names.as_ref()?);
+        Some(Sight::new(catalog, path, &names.database, (&names.user, self.role), self))
     }
 }
 
@@ -88,7 +91,8 @@ impl Session {
         let path = self.path(&catalog);
         Facts {
             catalog: Some((catalog, path)),
-            database: self.database.name.to_string(),
+            names: Some(self.identity.names.clone()),
+            role: self.role(),
             settings: Some(self.settings.clone()),
             cursors: self.cursors.all(),
             prepared: self.plans.prepared.iter().map(prepared).collect(),

@@ -211,8 +211,11 @@ impl Session {
                 return Ok(Ready::Plan(plan));
             }
             let catalog = self.connection.catalog();
+            self.identify_by(&catalog);
             let known = Known { catalog: &catalog, is_own: self.connection.has_own_catalog() };
             if let Some(plan) = self.plans.take(&key, types, known) {
+                self.check_plan(&catalog, &plan)?;
+                self.plans.own(&key, types, &plan, known);
                 return Ok(Ready::Plan(plan));
             }
         }
@@ -231,16 +234,22 @@ impl Session {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
-        let listed = self.settings.search_path();
-        let path = Path::of(&catalog, listed);
-        let binder = bind::Binder::new(&catalog, text, types).with_path(&path, listed).in_styles(styles);
+        self.identify_by(&catalog);
+        let listed = self.identity.listed.clone();
+        let path = Path::of(&catalog, &listed);
+        let binder = bind::Binder::new(&catalog, text, types).with_path(&path, &listed).in_styles(styles);
+        let binder = binder.with_roles(self.identity.current, self.identity.session);
         let binder = binder.with_foreign(&crate::session::foreign::Files).limited(self.limits());
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
             false => binder.without_checking_bodies().bind(raw)?,
         };
+        self.check_needs(&catalog, &bound.needs)?;
         for (state, message) in &bound.notices {
-            self.notice(state, message.clone());
+            match state.starts_with("01") {
+                true => self.warn(state, message.clone()),
+                false => self.notice(state, message.clone()),
+            }
         }
         if !matches!(bound.statement, Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_)) {
             if is_stored(&bound.statement)
@@ -350,16 +359,18 @@ impl Session {
     /// The compiled form of a registered query; the dictionary's, or made from its text when that is stale.
     pub(crate) fn query_plan(&mut self, query: QueryId) -> SqlResult<Arc<Plan>> {
         let catalog = self.connection.catalog();
+        self.identify_by(&catalog);
         let known = Known { catalog: &catalog, is_own: self.connection.has_own_catalog() };
-        self.plans.query(query.0, known, || {
-            let Some(function) = catalog.functions.get(&query.0) else {
-                return Err(SqlError::new(
-                    sqlstate::UNDEFINED_FUNCTION,
-                    format!("there is no registered query with the ID {}", query.0),
-                ));
-            };
-            Ok(Plan::new(program_of(function, &catalog)?))
-        })
+        let Some(function) = catalog.functions.get(&query.0) else {
+            return Err(SqlError::new(
+                sqlstate::UNDEFINED_FUNCTION,
+                format!("there is no registered query with the ID {}", query.0),
+            ));
+        };
+        let plan = self.plans.query(query.0, known, || Ok(Plan::new(program_of(function, &catalog)?)))?;
+        self.check_query(&catalog, function, &plan)?;
+        self.plans.own_query(query.0, &plan);
+        Ok(plan)
     }
 
     /// Byte code for a function that is about to be registered.

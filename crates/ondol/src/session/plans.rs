@@ -17,6 +17,7 @@ use crate::session::plan::Plan;
 use crate::session::rows::Column;
 use ondol_base::sync::{Mutex, RwLock};
 use ondol_engine::name::USUAL_PATH;
+use ondol_engine::role::BOOTSTRAP;
 use ondol_engine::{Catalog, Charge, Meanings, Path};
 use ondol_sql::interpret::Frames;
 use ondol_types::style::Styles;
@@ -338,6 +339,8 @@ pub(crate) struct Plans {
     version: u64,
     /// The path that those of texts are for (7).
     path: Listed,
+    /// The role that all of them were looked at for (sql/needs/D3).
+    role: u32,
     pub frames: Frames,
     /// Planning the last text took much memory.
     pub took_much: bool,
@@ -371,6 +374,7 @@ impl Plans {
             queries: Vec::new(),
             version: 0,
             path: None,
+            role: BOOTSTRAP,
             frames: Frames::default(),
             took_much: false,
             prepared: HashMap::new(),
@@ -397,11 +401,13 @@ impl Plans {
         }
         outgrown
     }
-    /// The database's plan of a text, which becomes the session's own.
+    /// The database's plan of a text.
     pub fn take(&mut self, text: &str, types: &[TypeId], known: Known<'_>) -> Option<Arc<Plan>> {
-        let plan = Arc::new(self.shared.find(text, types, &self.path, known)?);
-        self.keep_own(text.into(), types, &plan, known);
-        Some(plan)
+        Some(Arc::new(self.shared.find(text, types, &self.path, known)?))
+    }
+    /// A plan of the database's, which the session may run, becomes its own.
+    pub fn own(&mut self, text: &str, types: &[TypeId], plan: &Arc<Plan>, known: Known<'_>) {
+        self.keep_own(text.into(), types, plan, known)
     }
     fn keep_own(&mut self, text: Arc<str>, types: &[TypeId], plan: &Arc<Plan>, known: Known<'_>) {
         self.follow(known.catalog.version);
@@ -429,13 +435,15 @@ impl Plans {
                 plan
             }
         };
-        let plan = Arc::new(plan);
+        Ok(Arc::new(plan))
+    }
+    /// The plan of a registered query, which the session may run, becomes its own.
+    pub fn own_query(&mut self, query: u32, plan: &Arc<Plan>) {
         let at = query as usize;
         if self.queries.len() <= at {
             self.queries.resize(at + 1, None);
         }
-        self.queries[at] = Some(plan.clone());
-        Ok(plan)
+        self.queries[at] = Some(plan.clone())
     }
     /// Drops what is of another dictionary (3).
     #[inline]
@@ -445,8 +453,13 @@ impl Plans {
             self.version = version
         }
     }
+    /// Whether what others keep for whoever may do everything is good here: the path is the usual one, and
+    /// the role the bootstrap role.
     pub fn has_usual_path(&self) -> bool {
-        self.path.is_none()
+        self.path.is_none() && self.role == BOOTSTRAP
+    }
+    pub fn set_role(&mut self, role: u32) {
+        self.role = role
     }
     /// Names are looked up by this path from now on (7).
     #[inline]
@@ -470,9 +483,9 @@ impl Plans {
     }
     /// Drops the session's own, and its prepared statements.
     pub fn discard(&mut self) {
-        let path = self.path.clone();
+        let (path, role) = (self.path.clone(), self.role);
         *self = Plans::new(self.shared.clone());
-        self.path = path
+        (self.path, self.role) = (path, role)
     }
 }
 

@@ -133,6 +133,7 @@ impl Session {
             prepared_us: self.connection.transaction_time_us(),
             from_sql: false,
             executed: 0,
+            columns: prepared.columns.clone(),
         };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())

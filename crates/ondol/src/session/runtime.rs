@@ -2,6 +2,7 @@
 //! world.
 use crate::session::Session;
 use crate::session::facts::Facts;
+use crate::session::identity::Names;
 use crate::session::named::{CursorRow, current_row};
 use crate::session::plan::Plan;
 use crate::session::settings::Settings;
@@ -160,6 +161,10 @@ impl Caller for SessionHost {
             return Err(SqlError::unsupported(format_args!("set_config of {name}"))
                 .hint("SET TRANSACTION sets the transaction's mode."));
         }
+        if ["role", "session_authorization"].iter().any(|n| n.eq_ignore_ascii_case(name)) {
+            return Err(SqlError::unsupported(format_args!("set_config of {name}"))
+                .hint("SET ROLE and SET SESSION AUTHORIZATION set them."));
+        }
         settings.set(name, value, local)?;
         let shown = settings.show(name)?.1;
         seen.changed = true;
@@ -231,12 +236,12 @@ fn compile_at(
 #[inline]
 pub(crate) fn context_for<'a>(
     plan: &Plan,
-    database: &'a str,
+    names: &'a Names,
     host: &'a SessionHost,
     sight: Option<&'a Sight<'a>>,
     styles: Styles,
 ) -> Option<Context<'a>> {
-    (!plan.timeless).then(|| seeing(context(database, host, styles), sight))
+    (!plan.timeless).then(|| seeing(context(names, host, styles), sight))
 }
 
 /// The context with the database's objects.
@@ -248,20 +253,21 @@ pub(crate) fn seeing<'a>(context: Context<'a>, sight: Option<&'a Sight<'a>>) -> 
 }
 
 /// A context for reading values, with the transaction's time.
-pub(crate) fn context_at(database: &str, now_us: i64, styles: Styles) -> Context<'_> {
+pub(crate) fn context_at(names: &Names, now_us: i64, styles: Styles) -> Context<'_> {
     let now = clock_us();
-    context_as_of(database, now_us, now, styles)
+    context_as_of(names, now_us, now, styles)
 }
 
 /// A context of a statement that began elsewhere.
-pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64, styles: Styles) -> Context<'_> {
+pub(crate) fn context_as_of(names: &Names, now_us: i64, statement_us: i64, styles: Styles) -> Context<'_> {
     Context {
         now_us,
         statement_us,
         clock: &clock_us,
         random: &random::next_u64,
-        user: USER,
-        database,
+        user: &names.user,
+        session_user: &names.session_user,
+        database: &names.database,
         version: VERSION,
         limits: Limits::NONE,
         caller: &NoCaller,
@@ -272,9 +278,9 @@ pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64, styl
 
 /// The same, with the time of its making, for a session.
 #[inline(never)]
-fn context<'a>(database: &'a str, host: &'a SessionHost, styles: Styles) -> Context<'a> {
+fn context<'a>(names: &'a Names, host: &'a SessionHost, styles: Styles) -> Context<'a> {
     let now = clock_us();
-    Context { caller: host, ..context_as_of(database, now, now, styles) }
+    Context { caller: host, ..context_as_of(names, now, now, styles) }
 }
 
 /// Breaks off what a session is doing, from another thread.
@@ -376,12 +382,12 @@ impl Session {
     }
 
     pub(crate) fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {
-        f(&self.context_of(&self.database.name))
+        f(&self.context_of(&self.identity.names))
     }
 
     /// What values may know that are read outside of programs.
-    pub(crate) fn context_of<'a>(&self, database: &'a str) -> Context<'a> {
-        context_at(database, self.connection.transaction_time_us(), self.quick.styles)
+    pub(crate) fn context_of<'a>(&self, names: &'a Names) -> Context<'a> {
+        context_at(names, self.connection.transaction_time_us(), self.quick.styles)
     }
 
     /// Of what is done for a statement before it runs.
@@ -457,7 +463,7 @@ impl Session {
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
         let styles = self.quick.styles;
-        let context = context_for(plan, &self.database.name, &self.host, sight.as_ref(), styles);
+        let context = context_for(plan, &self.identity.names, &self.host, sight.as_ref(), styles);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
@@ -482,7 +488,7 @@ impl Session {
         self.prepare_host(plan);
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = seeing(context(&self.database.name, &self.host, self.quick.styles), sight.as_ref());
+        let context = seeing(context(&self.identity.names, &self.host, self.quick.styles), sight.as_ref());
         let env = Env {
             context: &context,
             host: &self.host,
@@ -509,7 +515,7 @@ impl Session {
         let fitted = self.fit(params, &plan.program.params)?;
         let facts = self.facts_for(plan);
         let sight = facts.as_ref().and_then(Facts::sight);
-        let context = seeing(context(&self.database.name, &self.host, self.quick.styles), sight.as_ref());
+        let context = seeing(context(&self.identity.names, &self.host, self.quick.styles), sight.as_ref());
         let env = Env {
             context: &context,
             host: &self.host,
@@ -550,6 +556,7 @@ pub(crate) const UNTIMED: Context<'static> = Context {
     clock: &clock_us,
     random: &random::next_u64,
     user: USER,
+    session_user: USER,
     database: "",
     version: VERSION,
     limits: Limits::NONE,

@@ -39,6 +39,7 @@ impl Session {
         name: &str,
         if_not_exists: bool,
         elements: &[String],
+        owner: Option<u32>,
     ) -> SqlResult<()> {
         if self.connection.catalog().schema(name).is_some() {
             let exists = format!("schema \"{name}\" already exists");
@@ -48,13 +49,20 @@ impl Session {
             self.notice("42P06", format!("{exists}, skipping"));
             return Ok(());
         }
-        self.connection.create_schema(name)?;
-        elements.iter().try_for_each(|e| self.make_element(name, e))
+        // All of it is made as its owner.
+        let role = self.connection.role();
+        self.connection.set_role(owner.unwrap_or(role));
+        let made = self
+            .connection
+            .create_schema(name)
+            .and_then(|_| elements.iter().try_for_each(|e| self.make_element(name, e)));
+        self.connection.set_role(role);
+        made
     }
 
     /// A statement within CREATE SCHEMA: the schema stands first in its path.
     fn make_element(&mut self, schema: &str, text: &str) -> SqlResult<()> {
-        let listed = match self.settings.search_path().trim() {
+        let listed = match self.listed().trim() {
             "" => name::quote(schema),
             others => format!("{}, {others}", name::quote(schema)),
         };
@@ -79,7 +87,8 @@ impl Session {
         let path = Path::of(&catalog, listed);
         let raws = parse::parse(text)?;
         let raw = raws.first().ok_or_else(|| SqlError::new(sqlstate::INTERNAL_ERROR, "an empty element"))?;
-        bind::Binder::new(&catalog, text, &[]).with_path(&path, listed).bind(raw)
+        let binder = bind::Binder::new(&catalog, text, &[]).with_path(&path, listed);
+        binder.with_roles(self.connection.role(), self.identity.session).bind(raw)
     }
 
     /// Texts that name the schema keep the name that they have: where one would lose its meaning, the change

@@ -67,6 +67,8 @@ struct Places {
     isolation: usize,
     read_only: usize,
     deferrable: usize,
+    role: usize,
+    authorization: usize,
 }
 static PLACES: LazyLock<Places> = LazyLock::new(|| {
     let of = |name| table::place(name).unwrap_or(usize::MAX);
@@ -75,6 +77,8 @@ static PLACES: LazyLock<Places> = LazyLock::new(|| {
         isolation: of("transaction_isolation"),
         read_only: of("transaction_read_only"),
         deferrable: of("transaction_deferrable"),
+        role: of("role"),
+        authorization: of("session_authorization"),
     }
 });
 
@@ -149,9 +153,40 @@ impl Settings {
     /// with a dot become empty.
     pub fn reset(&mut self) {
         let mut new = Values::default();
+        // Who the session is stays.
+        for place in [PLACES.authorization, PLACES.role] {
+            new.put(place, self.now.of(place).map(|v| Cow::Owned(v.to_string())))
+        }
         new.custom.extend(self.now.custom.iter().map(|v| (v.0.clone(), String::new())));
         let new = Arc::new(new);
         *self = Settings { mode: self.mode, base: self.base.clone(), now: new.clone(), lasting: new }
+    }
+
+    /// The numbers of the roles that SET SESSION AUTHORIZATION and SET ROLE have set.
+    pub fn roles(&self) -> (Option<u32>, Option<u32>) {
+        let number = |place| self.value(place).split_once(':').and_then(|v| v.0.parse().ok());
+        (number(PLACES.authorization), number(PLACES.role))
+    }
+
+    /// Sets the session's role, or else the one that it runs statements as; each is a number and a name. The
+    /// former sets the latter back.
+    pub fn set_role(&mut self, name: &str, value: Option<String>, local: bool) {
+        let is_role = name == "role";
+        let place = if is_role { PLACES.role } else { PLACES.authorization };
+        for values in self.changing(local) {
+            let values = Arc::make_mut(values);
+            values.put(place, value.clone().map(Cow::Owned));
+            if !is_role {
+                values.put(PLACES.role, None)
+            }
+        }
+    }
+
+    /// The session was opened as that role.
+    pub fn set_authenticated(&mut self, role: u32, name: &str) {
+        let mut base = (*self.base).clone();
+        base.put(PLACES.authorization, Some(format!("{role}:{name}").into()));
+        self.base = Arc::new(base)
     }
 
     /// Goes back to a place that was remembered. Whether values are others now.
@@ -172,6 +207,11 @@ impl Settings {
             _ if place == PLACES.isolation => self.mode.isolation.name(),
             _ if place == PLACES.read_only => word(self.mode.read_only),
             _ if place == PLACES.deferrable => word(self.mode.deferrable),
+            // The number before the name is nobody's business (identity/I1).
+            _ if place == PLACES.role || place == PLACES.authorization => {
+                let value = self.value(place);
+                value.split_once(':').map_or(value, |v| v.1)
+            }
             _ => self.value(place),
         }
     }
@@ -181,6 +221,13 @@ impl Settings {
     /// What the session began with.
     fn first(&self, place: usize) -> &str {
         self.base.of(place).unwrap_or(&table::all()[place].default)
+    }
+    fn shown_first(&self, place: usize) -> &str {
+        let value = self.first(place);
+        match place == PLACES.authorization {
+            true => value.split_once(':').map_or(value, |v| v.1),
+            false => value,
+        }
     }
 
     /// The value as stored: times in milliseconds, booleans as on and off. For names in the table, in lower
@@ -257,7 +304,7 @@ impl Settings {
             max_val: some(s.known.most),
             enumvals: (!choices.is_empty()).then_some(choices),
             boot_val: &s.default,
-            reset_val: self.first(place),
+            reset_val: self.shown_first(place),
             shown: s.shown(setting),
             changes: s.changes(),
         }

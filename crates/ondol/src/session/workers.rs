@@ -186,7 +186,7 @@ impl Session {
     ) -> SqlResult<(u64, Option<Token>)> {
         self.fresh = false;
         let Some(parted) = plan.parted else { return self.run_program(plan, params, sink) };
-        let context = context_for(plan, &self.database.name, &self.host, None, self.quick.styles);
+        let context = context_for(plan, &self.identity.names, &self.host, None, self.quick.styles);
         let env = Env {
             context: context.as_ref().unwrap_or(&crate::session::runtime::UNTIMED),
             host: &NoHost,
@@ -196,7 +196,7 @@ impl Session {
         };
         let (cancel, limit) = (self.cancel.clone(), self.database.work_limit);
         let styles = self.quick.styles;
-        let (program, database) = (plan.program.clone(), self.database.name.clone());
+        let (program, names) = (plan.program.clone(), self.identity.names.clone());
         let owned: Vec<Value> = params.iter().map(|v| v.to_owned()).collect();
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, plan);
@@ -218,7 +218,7 @@ impl Session {
                         Options { workers, ordered: true, ahead: 2 * workers },
                         move || (loan.reader(), Share::default(), state(&loan)),
                         move |(reader, share, state), n, hand| {
-                            let context = context_as_of(&database, now_us, statement_us, styles);
+                            let context = context_as_of(&names, now_us, statement_us, styles);
                             let env = Env {
                                 context: &context,
                                 host: &NoHost,

@@ -245,7 +245,7 @@ struct Decoder {
     filled: Option<Filled>,
     /// Whether the session looks at each row's values before it inserts them.
     checked: bool,
-    database: String,
+    names: std::sync::Arc<crate::session::identity::Names>,
     now_us: i64,
     statement_us: i64,
     styles: Styles,
@@ -305,12 +305,8 @@ impl Decoder {
 
     /// Decodes a row group.
     fn decode(&self, group: usize, hand: &Hand<'_, Decoded, Failed>) -> SqlResult<()> {
-        let ctx = crate::session::runtime::context_as_of(
-            &self.database,
-            self.now_us,
-            self.statement_us,
-            self.styles,
-        );
+        let ctx =
+            crate::session::runtime::context_as_of(&self.names, self.now_us, self.statement_us, self.styles);
         let places: Vec<usize> = self.columns.iter().map(|c| c.0).collect();
         let mut before = 0;
         for batch in self.source.read(group, &places, BATCH).map_err(not_read)? {
@@ -464,7 +460,7 @@ impl Session {
             columns: found,
             filled,
             checked: !checks.is_empty() || row_checks.is_some() || row_values.is_some(),
-            database: self.database.name.to_string(),
+            names: self.identity.names.clone(),
             now_us,
             statement_us: self.with_context(|ctx| ctx.statement_us),
             styles: self.quick.styles,
@@ -528,9 +524,9 @@ impl Session {
         (defaults, computed): (&[(u16, &Expr)], Option<&Plan>),
         (checks, row_values, row_checks): (&[(usize, Plan)], Option<&RowValues>, Option<&RowChecks>),
     ) -> Result<u64, Misfit> {
-        let database = self.database.name.clone();
+        let names = self.identity.names.clone();
         let ctx = crate::session::runtime::context_as_of(
-            &database,
+            &names,
             decoder.now_us,
             decoder.statement_us,
             decoder.styles,

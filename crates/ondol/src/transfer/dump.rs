@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! BEGIN;                                  the dump restores whole or not at all
+//! CREATE ROLE ...;                        roles, which all that follows may name
 //! CREATE SCHEMA ...;                      schemas first; all names are written with them
 //! CREATE TYPE ...;                        types before what has them
 //! CREATE SEQUENCE ...;                    sequences before defaults that name them
@@ -18,7 +19,8 @@
 //! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   then the checks of tables, which may call them, too
 //! COPY ...;                               the rows of tables with columns of regclass and its like
 //! ALTER TABLE ... ADD CONSTRAINT ... FOREIGN KEY ...;   then the foreign keys, whose rows are all there
-//! REFRESH MATERIALIZED VIEW ...; CREATE INDEX ...;   last what is made of all that, in the views' order
+//! REFRESH MATERIALIZED VIEW ...; CREATE INDEX ...;   what is made of all that, in the views' order
+//! ALTER ... OWNER TO; GRANT ...;          last whose it is, and to whom what was given
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
@@ -29,6 +31,7 @@
 //!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
+use crate::transfer::rights;
 use ondol_engine::dictionary::action_word;
 use ondol_engine::name::{PUBLIC, TEMPORARY, USUAL_PATH};
 use ondol_engine::table_lock::TableLock;
@@ -77,7 +80,7 @@ pub fn create_type(catalog: &Catalog, path: &Path, user: &UserDef) -> String {
 }
 
 /// A name as a dump has it: bare in schema `public`, which stands in the dump's path alone.
-fn in_dump(catalog: &Catalog, name: &Name) -> String {
+pub(super) fn in_dump(catalog: &Catalog, name: &Name) -> String {
     if name.schema == PUBLIC { quote(&name.name) } else { catalog.qualified(name) }
 }
 
@@ -264,11 +267,12 @@ pub fn create_function(catalog: &Catalog, f: &FunctionDef) -> String {
     // A dollar at the body's end would run into the tag.
     let body = if f.body.ends_with('$') { format!("{}\n", f.body) } else { f.body.clone() };
     let volatility = f.volatility.word().to_uppercase();
+    let definer = if f.definer { " SECURITY DEFINER" } else { "" };
     let path = Path::of(catalog, &f.path);
     let name = Name::new(f.schema, &*f.name);
     let is_bare = f.schema == PUBLIC && path.makes_in == Some(PUBLIC);
     format!(
-        "CREATE FUNCTION {}({}) RETURNS {} LANGUAGE sql {volatility} AS {tag}{body}{tag};\n",
+        "CREATE FUNCTION {}({}) RETURNS {} LANGUAGE sql {volatility}{definer} AS {tag}{body}{tag};\n",
         if is_bare { quote(&f.name) } else { catalog.qualified(&name) },
         system::arguments(catalog, &path, f),
         system::returns(catalog, &path, &f.returns),
@@ -507,7 +511,7 @@ impl Session {
             let said = if ["", "\"\""].contains(&wanted) { "''" } else { wanted };
             writeln!(out, "\nSET LOCAL search_path = {said};").map_err(failed)
         };
-        write!(out, "{schemas}").map_err(failed)?;
+        write!(out, "{}{schemas}", rights::roles(&catalog)).map_err(failed)?;
         go_by(out, &base)?;
         let types = in_order(catalog.types.values().filter_map(|t| t.user()).collect());
         let (mut altered, mut late_indexes) = (String::new(), String::new());
@@ -631,6 +635,13 @@ impl Session {
         for text in comments(&catalog) {
             write!(out, "\n{text}").map_err(failed)?;
         }
+        for text in rights::rights(&catalog) {
+            write!(out, "\n{text}").map_err(failed)?;
+        }
+        let defaults = rights::defaults(&catalog);
+        if !defaults.is_empty() {
+            write!(out, "\n{defaults}").map_err(failed)?;
+        }
         write!(out, "\nCOMMIT;\n").and_then(|()| out.flush()).map_err(failed)
     }
 }
@@ -645,6 +656,7 @@ mod tests {
     #[test]
     fn a_body_never_holds_its_own_quotes() {
         let mut f = FunctionDef {
+            definer: false,
             id: 1,
             schema: PUBLIC,
             name: "f".into(),

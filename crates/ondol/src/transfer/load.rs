@@ -59,7 +59,7 @@ struct Converter {
     filled: Option<Filled>,
     /// Values are to be looked at by the session's thread, row by row.
     checked: bool,
-    database: String,
+    names: std::sync::Arc<crate::session::identity::Names>,
     now_us: i64,
     styles: Styles,
 }
@@ -116,7 +116,7 @@ impl Converter {
         let filled = self.filled.as_ref().filter(|_| !self.checked)?;
         // Rows take about as much as their text.
         let mut rows = RowBatch::new(self.table.layout.clone(), reader.unread());
-        let ctx = crate::session::runtime::context_at(&self.database, self.now_us, self.styles);
+        let ctx = crate::session::runtime::context_at(&self.names, self.now_us, self.styles);
         let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
         let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut filled_bytes))
             .map(|((column, v), scratch)| (*column as usize, v.as_ref(scratch)))
@@ -178,7 +178,7 @@ impl Session {
             types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
             checked: !checks.is_empty() || row_checks.is_some() || row_values.is_some(),
             filled,
-            database: self.database.name.to_string(),
+            names: self.identity.names.clone(),
             now_us: self.connection.transaction_time_us(),
             styles: self.quick.styles,
         });
@@ -282,12 +282,12 @@ impl Session {
         (defaults, checks, (row_values, row_checks)): Computed<'_>,
     ) -> SqlResult<u64> {
         let mut reader = block.read(line);
-        let name = self.database.name.clone();
+        let names = self.identity.names.clone();
         // Who reads ahead knows no objects: what names some is read here.
         let names_objects = |ty: &Type| registered::kind(ty.id).is_some();
         let facts = converter.types.iter().any(names_objects).then(|| self.facts());
         let sight = facts.as_ref().and_then(Facts::sight);
-        let ctx = seeing(self.context_of(&name), sight.as_ref());
+        let ctx = seeing(self.context_of(&names), sight.as_ref());
         let mut rows = 0;
         while let Some(row) = reader.next()? {
             let filled = match (&converter.filled, defaults) {

@@ -593,7 +593,11 @@ impl<'a> Binder<'a> {
                     altered.validate.push(c.name.clone())
                 }
             }
-            AlterTableType::AtChangeOwner => super::owner::check_owner(c)?,
+            AlterTableType::AtChangeOwner => {
+                let to = c.newowner.as_ref().ok_or_else(|| super::tree::unexpected("OWNER TO"))?;
+                let is_other = self.role_id(to)? != self.catalog.owner(altered.old.id);
+                super::tree::refuse(is_other, "OWNER TO together with other actions")?
+            }
             AlterTableType::AtAddIdentity => self.add_identity(altered, c)?,
             AlterTableType::AtSetIdentity => self.set_identity(altered, c)?,
             AlterTableType::AtDropIdentity => self.drop_identity(altered, c)?,

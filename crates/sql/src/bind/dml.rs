@@ -277,6 +277,13 @@ impl<'a> Binder<'a> {
                 targets
             }
         };
+        if let Some(view) = &changed.view {
+            view.named.borrow_mut().extend(seen.iter().take(width))
+        }
+        self.note_views(&changed, Change::Insert, !returning.is_empty() || s.on_conflict_clause.is_some());
+        if s.on_conflict_clause.as_ref().is_some_and(|c| !c.target_list.is_empty()) {
+            self.note_views(&changed, Change::Update, true)
+        }
         let mut checks = row_checks(self.catalog, &table, None)?;
         checks.extend(self.view_row_checks(&changed)?);
         Ok(Insert {
@@ -287,6 +294,7 @@ impl<'a> Binder<'a> {
             on_conflict,
             returning,
             with: Vec::new(),
+            through: self.through(&changed),
         })
     }
 
@@ -469,12 +477,15 @@ impl<'a> Binder<'a> {
                     None => Vec::new(),
                 };
                 let (assign, targets) = b.set_list(&changed, &s.target_list)?;
-                let table = changed.table.clone();
+                let reads = s.where_clause.is_some() || !returning.is_empty() || !s.from_clause.is_empty();
+                b.note_views(&changed, Change::Update, reads);
+                let (table, through) = (changed.table.clone(), b.through(&changed));
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, targets, ..Query::default() };
                 let mut checks = row_checks(b.catalog, &table, Some(&assign))?;
                 checks.extend(b.view_row_checks(&changed)?);
-                Ok(Modify { table: TableRef(table), query, assign, checks, delete: false, returning })
+                let table = TableRef(table);
+                Ok(Modify { table, query, assign, checks, delete: false, returning, through })
             })
         })?;
         modify.query.with = with;
@@ -635,16 +646,18 @@ impl<'a> Binder<'a> {
         let ((mut modify, _), with) = self.with_clause(s.with_clause.as_ref(), |b| {
             b.nested(Clause::Where, |b| {
                 let (changed, from) = b.modified(&s.relation, &s.using_clause, Change::Delete)?;
-                let table = changed.table.clone();
+                let (table, through) = (TableRef(changed.table.clone()), b.through(&changed));
                 let filter = b.where_of_change(&changed, s.where_clause.as_deref())?;
                 let returning = match &s.returning_clause {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),
                 };
+                let reads = s.where_clause.is_some() || !returning.is_empty() || !s.using_clause.is_empty();
+                b.note_views(&changed, Change::Delete, reads);
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, ..Query::default() };
                 let (assign, checks) = (Vec::new(), Vec::new());
-                Ok(Modify { table: TableRef(table), query, assign, checks, delete: true, returning })
+                Ok(Modify { table, query, assign, checks, delete: true, returning, through })
             })
         })?;
         modify.query.with = with;

@@ -8,7 +8,7 @@ use super::tree::{at, const_text, kind, list, need, refuse, refuse_at, strings, 
 use super::updatable::{Change, Changed};
 use super::written::{Call, WrittenJoin, WrittenRel};
 use super::{Binder, coerce, system};
-use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target};
+use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target, Viewed};
 use crate::catalog;
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
@@ -148,6 +148,7 @@ impl<'a> Binder<'a> {
         if let Some(found) = self.catalog_relation(v)? {
             return Ok((found, None));
         }
+        self.note_written(&v.schemaname);
         let found = self.relation_of(v);
         if let Some(table) = found.as_ref().and_then(|f| f.1.table()) {
             let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
@@ -189,8 +190,9 @@ impl<'a> Binder<'a> {
         let Some(r) = self.system_relation(v) else { return Ok(None) };
         let columns = r.columns.iter().map(|c| (c.name.to_string(), Type::new(c.ty))).collect();
         let rel = match catalog::query_of(self.catalog, r)? {
-            Some(query) if !self.is_verbatim() => {
+            Some(mut query) if !self.is_verbatim() => {
                 self.count_query()?;
+                query.of_view = Some(Viewed::System(r.name));
                 Rel::Query(Box::new(query))
             }
             _ => Rel::System(r.key),
@@ -255,6 +257,7 @@ impl<'a> Binder<'a> {
 
     /// A table by name, for statements that change it.
     pub(super) fn table(&self, v: &RangeVar) -> SqlResult<std::sync::Arc<ondol_engine::Table>> {
+        self.note_written(&v.schemaname);
         refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
         if let Some(r) = self.system_relation(v) {
             return Err(no_change(r, v.location));
@@ -334,6 +337,10 @@ impl<'a> Binder<'a> {
                     target.expr = Expr { kind, ty: Type::INT4, at: u32::MAX };
                 }
             }
+            let columns = query.columns();
+            (Rel::Query(Box::new(query)), columns, false)
+        } else if name == "aclexplode" && simple && !registered && builtin && c.args.len() == 1 {
+            let query = self.within(Clause::FromFunction, |b| b.acl_explode(c))?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, false)
         } else if let Some(r) =

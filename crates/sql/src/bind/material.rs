@@ -132,5 +132,6 @@ fn all_rows(table: &Arc<Table>) -> Modify {
     let rels = vec![RelEntry { rel: Rel::Table(table.clone()), alias, columns }];
     let query = Query { rels, from: vec![From::Rel(0)], ..Query::default() };
     let (assign, checks, returning) = (Vec::new(), Vec::new(), Vec::new());
-    Modify { table: TableRef(table.clone()), query, assign, checks, delete: true, returning }
+    let table = TableRef(table.clone());
+    Modify { table, query, assign, checks, delete: true, returning, through: None }
 }

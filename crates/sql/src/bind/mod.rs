@@ -56,6 +56,8 @@ mod material;
 pub mod names;
 mod order;
 mod owner;
+mod rights;
+pub mod role;
 pub mod routine;
 mod row;
 mod schema;
@@ -79,12 +81,14 @@ pub use view::view_as_written;
 
 use crate::bound::{Bound, Expr, ExprKind, NewSequence, Statement};
 use crate::foreign::Foreign;
+use crate::needs::Need;
 use crate::parse::{
     Raw,
     tree::{Node, node::Node as Kind},
 };
 use names::Found;
 use ondol_engine::name::USUAL_PATH;
+use ondol_engine::role::BOOTSTRAP;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Path, Table, TableDef};
 use ondol_types::limits::Limits;
 use ondol_types::style::Styles;
@@ -266,6 +270,10 @@ pub struct Binder<'a> {
     own_named: Vec<(&'a str, u16)>,
     /// The query whose INTO is obeyed.
     into_of: Option<&'a crate::parse::tree::SelectStmt>,
+    /// The current role, and the session's.
+    roles: (u32, u32),
+    /// What is found on the way of what the statement needs ([`rights`]).
+    needs: RefCell<Vec<Need>>,
 }
 
 impl<'a> Binder<'a> {
@@ -302,12 +310,20 @@ impl<'a> Binder<'a> {
             around: 0,
             own_named: Vec::new(),
             into_of: None,
+            roles: (BOOTSTRAP, BOOTSTRAP),
+            needs: RefCell::default(),
         }
     }
 
     /// Names without a schema are looked for by this path, which the setting `listed` gives.
     pub fn with_path(mut self, path: &'a Path, listed: &'a str) -> Binder<'a> {
         (self.path, self.listed) = (path, listed);
+        self
+    }
+
+    /// The statement is that of the current role; the other is the session's.
+    pub fn with_roles(mut self, current: u32, session: u32) -> Binder<'a> {
+        self.roles = (current, session);
         self
     }
 
@@ -339,7 +355,9 @@ impl<'a> Binder<'a> {
     pub fn bind(mut self, raw: &'a Raw) -> SqlResult<Bound> {
         let mut statement = self.statement(&raw.node, raw)?;
         self.finish_params(&mut statement)?;
+        let needs = self.take_needs(&statement);
         Ok(Bound {
+            needs,
             statement,
             params: self.params,
             catalog_version: self.catalog.version,
@@ -384,6 +402,14 @@ impl<'a> Binder<'a> {
             Kind::CreateSchemaStmt(s) => self.create_schema(s),
             Kind::AlterObjectSchemaStmt(s) => self.set_schema(s),
             Kind::AlterOwnerStmt(s) => self.change_owner(s),
+            Kind::CreateRoleStmt(s) => self.create_role(s),
+            Kind::AlterRoleStmt(s) => self.alter_role(s),
+            Kind::DropRoleStmt(s) => self.drop_role(s),
+            Kind::GrantRoleStmt(s) => self.grant_role(s),
+            Kind::GrantStmt(s) => self.grant(s),
+            Kind::AlterDefaultPrivilegesStmt(s) => self.default_privileges(s),
+            Kind::ReassignOwnedStmt(s) => self.reassign_owned(s),
+            Kind::DropOwnedStmt(s) => self.drop_owned(s),
             other => self.utility(other, raw),
         }
     }
@@ -408,6 +434,13 @@ impl<'a> Binder<'a> {
             });
         }
         Ok(())
+    }
+
+    /// What the statement needs.
+    fn take_needs(&self, statement: &Statement) -> Vec<Need> {
+        let mut needs = self.needs.take();
+        needs.extend(rights::of_statement(self.catalog, statement));
+        needs
     }
 
     fn notice(&mut self, accepted: accepted::Accepted) {

@@ -166,6 +166,7 @@ impl<'a> Binder<'a> {
         if !v.schemaname.is_empty() && self.catalog.schema(&v.schemaname).is_none() {
             self.names().schema(&v.schemaname, -1)?;
         }
+        self.note_written(&v.schemaname);
         Ok(v)
     }
 
@@ -211,6 +212,7 @@ impl<'a> Binder<'a> {
             return Ok(Called { name, schema, prefix, registered: false });
         }
         let schema = prefix.map(|s| self.names().schema(s, location)).transpose()?;
+        schema.into_iter().for_each(|s| self.note_schema(s));
         let registered = !self.functions(schema, name).is_empty();
         Ok(Called { name, schema, prefix, registered })
     }

@@ -1,21 +1,11 @@
-//! OWNER TO: whose something is. There is one role, whose everything is: what is named must be there, and so
-//! must the role, and then nothing is to be done.
+//! OWNER TO: whose something is.
 use super::Binder;
-use super::schema::role;
+use super::role::{Holder, RoleStatement, role_statement};
 use super::tree::{kind, need, string, unexpected};
 use crate::bound::Statement;
-use crate::parse::tree::{AlterOwnerStmt, AlterTableCmd, AlterTableStmt, ObjectType, node::Node as Kind};
-use ondol_engine::Relation;
+use crate::parse::tree::{AlterOwnerStmt, AlterTableStmt, ObjectType, node::Node as Kind};
+use ondol_engine::{Name, Relation};
 use ondol_types::{SqlError, SqlResult, sqlstate};
-
-fn done(tag: &'static str) -> Statement {
-    Statement::Nothing { tag, notice: String::new() }
-}
-
-/// An action of ALTER TABLE.
-pub(super) fn check_owner(c: &AlterTableCmd) -> SqlResult<()> {
-    role(c.newowner.as_ref().ok_or_else(|| unexpected("OWNER TO"))?).map(drop)
-}
 
 impl<'a> Binder<'a> {
     /// ALTER TABLE, VIEW, ... with OWNER TO alone: of any relation.
@@ -48,40 +38,72 @@ impl<'a> Binder<'a> {
             let message = format!("\"{}\" is not {what}", name.name);
             return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
         }
-        for node in &s.cmds {
-            let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected(tag)) };
-            check_owner(c)?
+        let [node] = &s.cmds[..] else {
+            return Err(SqlError::unsupported("OWNER TO together with other actions"));
+        };
+        let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected(tag)) };
+        let to = self.role_id(c.newowner.as_ref().ok_or_else(|| unexpected("OWNER TO"))?)?;
+        if let Relation::Index { .. } = found {
+            if self.catalog.rights_number(found).is_some_and(|(_, id)| self.catalog.owner(id) != to) {
+                let message = format!("cannot change owner of index \"{}\"", name.name);
+                self.notices.push(("01000", message));
+            }
+            return Ok(Statement::Nothing { tag, notice: String::new() });
         }
-        Ok(done(tag))
+        if let Relation::Sequence(q) = found
+            && let Some((table, _)) = self.catalog.owner_of(q.def.id)
+        {
+            let message = format!("cannot change owner of sequence \"{}\"", name.name);
+            let detail = format!("Sequence \"{}\" is linked to table \"{}\".", name.name, table.def.name);
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message).detail(detail));
+        }
+        let holder = Holder::relation(self.catalog, &name).ok_or_else(|| unexpected(tag))?;
+        Ok(role_statement(RoleStatement::Owner { holder, to, tag }))
     }
 
     /// The same of what is not a relation.
     pub(super) fn change_owner(&mut self, s: &'a AlterOwnerStmt) -> SqlResult<Statement> {
-        role(s.newowner.as_ref().ok_or_else(|| unexpected("OWNER TO"))?)?;
+        let to = self.role_id(s.newowner.as_ref().ok_or_else(|| unexpected("OWNER TO"))?)?;
         let object = need(&s.object)?;
-        Ok(done(match s.object_type() {
+        let (holder, tag) = match s.object_type() {
             ObjectType::ObjectSchema => {
-                self.names().schema(string(object)?, -1)?;
-                "ALTER SCHEMA"
+                let name = string(object)?;
+                self.names().schema(name, -1)?;
+                if self.catalog.schema(name).is_some_and(|s| s.is_system()) {
+                    return Err(SqlError::unsupported(format_args!("ALTER SCHEMA {name} OWNER")));
+                }
+                (Holder::schema_of(self.catalog, name), "ALTER SCHEMA")
+            }
+            ObjectType::ObjectDatabase => {
+                let name = string(object)?;
+                if name != "postgres" {
+                    let message = format!("database \"{name}\" does not exist");
+                    return Err(SqlError::new("3D000", message));
+                }
+                (Some(Holder::database(name)), "ALTER DATABASE")
             }
             of @ (ObjectType::ObjectType | ObjectType::ObjectDomain) => {
                 let Kind::List(list) = kind(object)? else { return Err(unexpected("OWNER TO")) };
                 let (user, written) = self.type_named(&list.items)?;
-                if user.is_none() {
+                let Some(user) = user else {
                     let message = format!("type \"{written}\" does not exist");
                     return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
-                }
-                if of == ObjectType::ObjectDomain { "ALTER DOMAIN" } else { "ALTER TYPE" }
+                };
+                let tag = if of == ObjectType::ObjectDomain { "ALTER DOMAIN" } else { "ALTER TYPE" };
+                (Holder::ty(self.catalog, &Name::new(user.schema, &*user.name)), tag)
             }
             of @ (ObjectType::ObjectFunction | ObjectType::ObjectRoutine) => {
                 let Kind::ObjectWithArgs(o) = kind(object)? else { return Err(unexpected("OWNER TO")) };
-                self.function_meant(o)?;
-                if of == ObjectType::ObjectFunction { "ALTER FUNCTION" } else { "ALTER ROUTINE" }
+                let id = self.function_meant(o)?;
+                let tag = if of == ObjectType::ObjectFunction { "ALTER FUNCTION" } else { "ALTER ROUTINE" };
+                (Holder::function(self.catalog, id), tag)
             }
             other => {
                 let what = super::ddl::upper_words(&format!("{other:?}"), "Object");
                 return Err(SqlError::unsupported(format_args!("ALTER {what} ... OWNER")));
             }
-        }))
+        };
+        let holder = holder.ok_or_else(|| unexpected("OWNER TO"))?;
+        Ok(role_statement(RoleStatement::Owner { holder, to, tag }))
     }
 }

@@ -53,7 +53,9 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog, styles: Styles) -> S
     let mut statement = binder.statement(&raw.node, raw)?;
     binder.return_columns(&mut statement, &function.returns)?;
     binder.finish_params(&mut statement)?;
+    let needs = binder.take_needs(&statement);
     Ok(Bound {
+        needs,
         statement,
         params: binder.params,
         catalog_version: catalog.version,
@@ -210,12 +212,24 @@ impl<'a> Binder<'a> {
         let place = self.names().place_of(&s.funcname)?;
         let Parameters { args, defaults, variadic, columns } = self.parameters(&s.parameters)?;
         let returns = self.returns(s, columns)?;
-        let (body, volatility) = self.function_options(s)?;
+        let (body, volatility, definer) = self.function_options(s)?;
         let (Name { schema, name }, path) = (place, self.listed.to_string());
         let code = Vec::new();
         let id = 0;
-        let function =
-            FunctionDef { id, schema, name, path, args, defaults, variadic, returns, body, code, volatility };
+        let function = FunctionDef {
+            id,
+            schema,
+            name,
+            path,
+            args,
+            defaults,
+            variadic,
+            returns,
+            body,
+            code,
+            volatility,
+            definer,
+        };
         let named = self.functions(Some(schema), &function.name);
         if let Some(old) = named.into_iter().find(|f| f.arg_types().eq(function.arg_types())) {
             let name = &function.name;
@@ -394,10 +408,11 @@ impl<'a> Binder<'a> {
     }
 
     /// The body, and the volatility.
-    fn function_options(&mut self, s: &'a CreateFunctionStmt) -> SqlResult<(String, Volatility)> {
+    fn function_options(&mut self, s: &'a CreateFunctionStmt) -> SqlResult<(String, Volatility, bool)> {
         let mut body: Option<String> = None;
         let mut volatility = Volatility::Volatile;
         let mut language: Option<String> = None;
+        let mut definer = false;
         let given = options(&s.options)?;
         for (i, o) in given.iter().enumerate() {
             let here = o.location;
@@ -420,7 +435,7 @@ impl<'a> Binder<'a> {
                         .ok_or_else(|| unexpected("a volatility"))?
                 }
                 "strict" => refuse_at(option_bool(o)?, "STRICT", here)?,
-                "security" => refuse_at(option_bool(o)?, "SECURITY DEFINER", here)?,
+                "security" => definer = option_bool(o)?,
                 "leakproof" => refuse_at(option_bool(o)?, "LEAKPROOF", here)?,
                 "window" => refuse_at(option_bool(o)?, "a window function", here)?,
                 "cost" | "rows" => self.notice(accepted::FUNCTION_COST),
@@ -471,7 +486,20 @@ impl<'a> Binder<'a> {
                 return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
             }
         };
-        Ok((body, volatility))
+        if definer {
+            let tells = ["current_user", "current_role", "user", "_privilege", "pg_has_role"];
+            let lower = body.to_lowercase();
+            let said = |word: &&&str| {
+                lower.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|w| match **word {
+                    "user" => w == "user",
+                    part => w.contains(part),
+                })
+            };
+            if let Some(word) = tells.iter().find(said) {
+                return Err(SqlError::unsupported(format_args!("{word} in a SECURITY DEFINER function")));
+            }
+        }
+        Ok((body, volatility, definer))
     }
 
     /// Where a body starts in the statement, if it stands there as it is.

@@ -8,10 +8,9 @@ use super::{Binder, constant};
 use crate::bound::{Dropped, Expr, Statement};
 use crate::parse::statement_text;
 use crate::parse::tree::{
-    AlterObjectSchemaStmt, CreateSchemaStmt, DropBehavior, DropStmt, ObjectType, RangeVar, RoleSpec,
-    RoleSpecType, node::Node as Kind,
+    AlterObjectSchemaStmt, CreateSchemaStmt, DropBehavior, DropStmt, ObjectType, RangeVar, node::Node as Kind,
 };
-use ondol_engine::name::{TEMPORARY, USER, is_system};
+use ondol_engine::name::{TEMPORARY, is_system};
 use ondol_engine::{Name, Relation, TableDef, ViewDef};
 use ondol_types::user::{UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
@@ -24,26 +23,11 @@ fn is_reserved(name: &str) -> SqlResult<()> {
     Err(SqlError::new("42939", message).detail("The prefix \"pg_\" is reserved for system schemas."))
 }
 
-/// The name of a role, which must be the only one that there is.
-pub(super) fn role(spec: &RoleSpec) -> SqlResult<String> {
-    let name = match spec.roletype() {
-        RoleSpecType::RolespecCstring => spec.rolename.as_str(),
-        RoleSpecType::RolespecCurrentUser
-        | RoleSpecType::RolespecCurrentRole
-        | RoleSpecType::RolespecSessionUser => USER,
-        _ => return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, "role \"public\" does not exist")),
-    };
-    match name == USER {
-        true => Ok(name.to_string()),
-        false => Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))),
-    }
-}
-
 impl<'a> Binder<'a> {
     pub(super) fn create_schema(&mut self, s: &'a CreateSchemaStmt) -> SqlResult<Statement> {
-        let owner = s.authrole.as_ref().map(role).transpose()?;
+        let owner = s.authrole.as_ref().map(|r| self.role_id(r)).transpose()?;
         let name = match (s.schemaname.as_str(), owner) {
-            ("", Some(owner)) => owner,
+            ("", Some(owner)) => self.catalog.role_name(owner),
             (name, _) => name.to_string(),
         };
         is_reserved(&name)?;
@@ -58,6 +42,7 @@ impl<'a> Binder<'a> {
                 Kind::CreateStmt(e) => (1, e.relation.as_ref()),
                 Kind::ViewStmt(e) => (2, e.view.as_ref()),
                 Kind::IndexStmt(e) => (3, e.relation.as_ref()),
+                Kind::GrantStmt(_) => (4, None),
                 other => {
                     let what = super::utility::statement_name(other);
                     return Err(SqlError::unsupported(format_args!("{what} in CREATE SCHEMA")));
@@ -78,7 +63,7 @@ impl<'a> Binder<'a> {
         }
         elements.sort_by_key(|e| e.0);
         let elements = elements.into_iter().map(|e| e.1).collect();
-        Ok(Statement::CreateSchema { name, if_not_exists: s.if_not_exists, elements })
+        Ok(Statement::CreateSchema { name, if_not_exists: s.if_not_exists, elements, owner })
     }
 
     pub(super) fn rename_schema(&mut self, name: &str, to: &str) -> SqlResult<Statement> {

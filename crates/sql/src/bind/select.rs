@@ -87,6 +87,7 @@ impl<'a> Binder<'a> {
                 locks: Vec::new(),
                 with: Vec::new(),
                 barrier: false,
+                of_view: None,
                 is_call: false,
                 written: None,
             };

@@ -12,6 +12,8 @@ use crate::bound::{COMPUTED, CTID, Expr, ExprKind, From, Query, Rel, RowCheck, w
 use crate::parse::tree::RangeVar;
 use ondol_engine::{Catalog, ColumnDef, Table, ViewCheck, ViewDef};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a statement changes.
@@ -35,6 +37,10 @@ pub(super) struct ChangedView {
     checks: Vec<(String, Expr)>,
     /// The conditions of all views, innermost first.
     filters: Vec<(String, Expr)>,
+    /// The numbers of the views, outermost first.
+    pub chain: Vec<u32>,
+    /// The columns that the statement sets, by their places.
+    pub named: RefCell<BTreeSet<usize>>,
 }
 
 /// A way to change a view, as PostgreSQL's messages tell of it.
@@ -193,6 +199,9 @@ impl Changed {
             None => self.table.def.column(name),
             Some(v) => v.columns.iter().position(|c| c.0 == name),
         };
+        if let (Some(n), Some(v)) = (found, &self.view) {
+            v.named.borrow_mut().insert(n);
+        }
         found.ok_or_else(|| {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name());
             at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), location)
@@ -313,13 +322,26 @@ impl<'a> Binder<'a> {
                 None => unsettable = Some((c.name.clone(), def.name.clone())),
             }
         }
+        let mut chain = vec![def.id];
+        chain.extend(inner.iter().flat_map(|v| v.chain.iter().copied()));
+        let named = RefCell::default();
         let checks = self.view_checks(def, own_filter.as_ref(), inner.as_ref());
         let (mut filters, around) = inner.map_or((Vec::new(), None), |v| (v.filters, v.filter));
         filters.extend(own_filter.clone().map(|f| (def.name.clone(), f)));
         let filter = and(around, own_filter);
         Ok((
             table,
-            ChangedView { name: def.name.clone(), columns, defaults, unsettable, filter, checks, filters },
+            ChangedView {
+                name: def.name.clone(),
+                columns,
+                defaults,
+                unsettable,
+                filter,
+                checks,
+                filters,
+                chain,
+                named,
+            },
         ))
     }
 

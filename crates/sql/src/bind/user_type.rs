@@ -141,6 +141,9 @@ impl<'a> Binder<'a> {
             return Ok(statement);
         }
         let what = s.rename_type();
+        if what == ObjectType::ObjectRole {
+            return self.rename_role(&s.subname, &s.newname);
+        }
         if what == ObjectType::ObjectSchema {
             return self.rename_schema(&s.subname, &s.newname);
         }

@@ -7,7 +7,7 @@ use super::ddl::{check_column_name, upper_words};
 use super::declared::{self, Declared};
 use super::tree::{kind, need, option_text, options, refuse, strings, unexpected};
 use super::written::Verbatim;
-use crate::bound::{ExprKind, Query, Statement, walk_query, walk_query_mut};
+use crate::bound::{ExprKind, Query, Statement, Viewed, walk_query, walk_query_mut};
 use crate::deparse::{self, Style};
 use crate::parse::parse;
 use crate::parse::tree::{self, AlterTableType, ObjectType, SelectStmt, node::Node as Kind};
@@ -143,6 +143,7 @@ impl<'a> Binder<'a> {
             Ok(query)
         })?;
         query.barrier = view.is_barrier();
+        query.of_view = Some(Viewed::View(view.id));
         // Places are in the view's text.
         walk_query_mut(&mut query, 0, &mut |e, _| {
             e.at = u32::MAX;

@@ -3,6 +3,8 @@
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
 use super::sight::{DATABASE, OWNER, Sight};
 use super::table::xid;
+use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG};
+use ondol_engine::{rights, schema_id};
 use ondol_types::catalog::registered;
 use ondol_types::datetime::zone::{self, Zone};
 use ondol_types::func::Context;
@@ -33,14 +35,21 @@ pub fn zone_abbreviations(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> 
 }
 
 pub fn namespaces(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
-    sight.schemas().into_iter().try_for_each(|(n, name)| each(&row![Oid(n), Name(name), Oid(OWNER), Null]))
+    sight.schemas().into_iter().try_for_each(|(n, name)| {
+        let number = sight.catalog.schema(name).map_or(n, |s| s.number);
+        let list = match number {
+            PG_CATALOG | INFORMATION_SCHEMA => super::role::list_of_system(sight)?,
+            _ => super::role::list_of(sight, schema_id(number))?,
+        };
+        each(&row![Oid(n), Name(name), Oid(sight.catalog.owner(schema_id(number))), list])
+    })
 }
 
 pub fn databases(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     each(&row![
         Oid(DATABASE),
         Name(sight.database),
-        Oid(OWNER),
+        Oid(sight.catalog.owner(rights::DATABASE)),
         UTF8,
         Char(b'c'),
         false,
@@ -53,29 +62,7 @@ pub fn databases(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult
         "C.UTF-8",
         Null,
         Null,
-        Null,
-    ])
-}
-
-pub fn authid(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
-    each(&row![Oid(OWNER), Name(sight.user), true, true, true, true, true, true, true, -1, Null, Null,])
-}
-
-pub fn roles(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
-    each(&row![
-        Name(sight.user),
-        true,
-        true,
-        true,
-        true,
-        true,
-        true,
-        -1,
-        "********",
-        Null,
-        true,
-        Null,
-        Oid(OWNER),
+        super::role::list_of(sight, rights::DATABASE)?,
     ])
 }
 

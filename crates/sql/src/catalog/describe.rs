@@ -4,7 +4,7 @@ use super::fixed;
 use super::key::with_constraint;
 use super::name::{self, in_schema, named, shown_type, type_name};
 use super::routine::gives_set;
-use super::sight::{DATABASE, OWNER, Object, Sight, schema_oid};
+use super::sight::{DATABASE, Object, Sight, schema_oid};
 use super::table::{bytes, index_bytes};
 use crate::bind::updatable::{self, ALL_EVENTS, OF_UPDATABLE};
 use crate::deparse::{self, DomainText, TableText, index as index_text};
@@ -24,10 +24,6 @@ const ENCODINGS: &str = "SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8
     LATIN3 LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 WIN1256 WIN1258 WIN866 WIN874 KOI8R WIN1251 WIN1252 \
     ISO_8859_5 ISO_8859_6 ISO_8859_7 ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257 KOI8U SJIS BIG5 GBK UHC \
     GB18030 JOHAB SHIFT_JIS_2004";
-
-/// Words for privileges; the grant option may stand behind each.
-const PRIVILEGES: &str = "select insert update delete truncate references trigger create connect temporary temp \
-    execute usage set member maintain";
 
 fn number(args: &[ValueRef<'_>], n: usize) -> u32 {
     match args.get(n) {
@@ -87,10 +83,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::PG_GET_FUNCTION_ARGUMENTS => told(arguments(sight, oid_at(0), true)),
         id::PG_GET_FUNCTION_IDENTITY_ARGUMENTS => told(arguments(sight, oid_at(0), false)),
         id::PG_GET_FUNCTION_RESULT => told(result(sight, oid_at(0))),
-        id::PG_GET_USERBYID => Ok(names::name(&match oid_at(0) {
-            OWNER => sight.user.to_string(),
-            other => format!("unknown (OID={other})"),
-        })),
+        id::PG_GET_USERBYID => Ok(super::role::user_by_id(sight, oid_at(0))),
         id::PG_GET_FUNCTION_ARG_DEFAULT => {
             let place = int4(args, 1).and_then(|n| usize::try_from(n).ok()).and_then(|n| n.checked_sub(1));
             told(
@@ -236,7 +229,19 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
             Some(ValueRef::Opaque(ty, b)) => named(sight, *ty, registered::number_of(b)),
             _ => Value::Null,
         }),
-        other => privilege(sight, other, args),
+        id::ACLDEFAULT => match args {
+            [ValueRef::Opaque(_, letter), _] => {
+                super::role::default_list(sight, letter.first().copied().unwrap_or(0), oid_at(1))
+            }
+            _ => Ok(Value::Null),
+        },
+        id::MAKEACLITEM => {
+            super::role::make_item(sight, (oid_at(0), oid_at(1)), text(args, 2), flag(args, 3))
+        }
+        id::ACL_GRANTORS | id::ACL_GRANTEES | id::ACL_WORDS | id::ACL_OPTIONS => {
+            super::role::exploded(sight, function, args)
+        }
+        other => super::role::privilege(sight, other, args),
     }
 }
 
@@ -300,62 +305,6 @@ fn to_number(sight: &Sight<'_>, ty: TypeId, text: &str) -> SqlResult<Value> {
 
 fn is_fixed(relation: &str, number: u32) -> Option<bool> {
     fixed::rows(relation).iter().any(|r| r.first() == Some(&oid::oid(number))).then_some(true)
-}
-
-/// `has_table_privilege` and its like. There is one role, which may do everything.
-fn privilege(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlResult<Value> {
-    let words = args.last().map(|_| text(args, args.len() - 1)).unwrap_or_default();
-    for word in words.split(',') {
-        let lower = word.trim().to_ascii_lowercase();
-        let bare = lower.strip_suffix(" with grant option").unwrap_or(&lower);
-        if !PRIVILEGES.split(' ').any(|p| p == bare) {
-            let message = format!("unrecognized privilege type: \"{}\"", word.trim());
-            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
-        }
-    }
-    let must_be = |kind: ObjectKind, text: &str| match name::find(sight, kind, text)? {
-        Some(_) => Ok(Value::Bool(true)),
-        None => Err(registered::missing(kind, text)),
-    };
-    let is_there = |found: bool| Ok(if found { Value::Bool(true) } else { Value::Null });
-    let relation = |n: usize| is_there(sight.relation(number(args, n)).is_some());
-    match function {
-        id::HAS_TABLE_PRIVILEGE_NAME
-        | id::HAS_ANY_COLUMN_PRIVILEGE_NAME
-        | id::HAS_SEQUENCE_PRIVILEGE_NAME
-        | id::HAS_COLUMN_PRIVILEGE_NAMES => must_be(ObjectKind::Relation, text(args, 0)),
-        id::HAS_TABLE_PRIVILEGE_USER_NAME => must_be(ObjectKind::Relation, text(args, 1)),
-        id::HAS_TABLE_PRIVILEGE
-        | id::HAS_ANY_COLUMN_PRIVILEGE
-        | id::HAS_SEQUENCE_PRIVILEGE
-        | id::HAS_COLUMN_PRIVILEGE_NUMBER
-        | id::HAS_COLUMN_PRIVILEGE_NAME => relation(0),
-        id::HAS_TABLE_PRIVILEGE_USER => relation(1),
-        id::HAS_SCHEMA_PRIVILEGE_NAME => must_be(ObjectKind::Schema, &quote(text(args, 0))),
-        id::HAS_SCHEMA_PRIVILEGE_USER_NAME => must_be(ObjectKind::Schema, &quote(text(args, 1))),
-        id::HAS_SCHEMA_PRIVILEGE => is_there(sight.schema_name(number(args, 0)).is_some()),
-        id::HAS_SCHEMA_PRIVILEGE_USER => is_there(sight.schema_name(number(args, 1)).is_some()),
-        id::HAS_FUNCTION_PRIVILEGE_NAME => must_be(ObjectKind::Procedure, text(args, 0)),
-        id::HAS_TYPE_PRIVILEGE_NAME => must_be(ObjectKind::Type, text(args, 0)),
-        id::HAS_DATABASE_PRIVILEGE => is_there(name::database(sight, number(args, 0)).is_some()),
-        id::HAS_FUNCTION_PRIVILEGE
-        | id::HAS_TYPE_PRIVILEGE
-        | id::HAS_LANGUAGE_PRIVILEGE
-        | id::HAS_LANGUAGE_PRIVILEGE_NAME
-        | id::HAS_TABLESPACE_PRIVILEGE
-        | id::HAS_TABLESPACE_PRIVILEGE_NAME
-        | id::HAS_DATABASE_PRIVILEGE_NAME
-        | id::HAS_DATABASE_PRIVILEGE_USER
-        | id::HAS_DATABASE_PRIVILEGE_USER_NAME
-        | id::PG_HAS_ROLE
-        | id::PG_HAS_ROLE_NAME
-        | id::PG_HAS_ROLE_USER
-        | id::PG_HAS_ROLE_NAMES => Ok(Value::Bool(true)),
-        other => {
-            let message = format!("function number {} tells of nothing", other.0);
-            Err(SqlError::new(sqlstate::INTERNAL_ERROR, message))
-        }
-    }
 }
 
 fn own_bytes(object: &Object) -> u64 {

@@ -8,7 +8,7 @@
 //! | `sight` | the objects that a statement sees, by their numbers and names |
 //! | `name` | names of objects in texts: how they are read, found and shown |
 //! | `rows` | which rows a relation has |
-//! | `table`, `key`, `sequence`, `user`, `routine`, `cluster` | rows made of the dictionary |
+//! | `table`, `key`, `sequence`, `user`, `routine`, `role`, `cluster` | rows made of the dictionary |
 //! | `view` | relations that are queries over the others |
 //! | `describe` | functions that tell of objects |
 //!
@@ -28,6 +28,7 @@ mod fixed;
 mod key;
 mod name;
 mod relation;
+pub(crate) mod role;
 mod routine;
 mod rows;
 mod sequence;

@@ -1,7 +1,7 @@
 //! Names of objects in texts, as regclass and its like read and show them.
 
 use super::fixed;
-use super::sight::{DATABASE, OWNER, Sight, oid_of};
+use super::sight::{Sight, oid_of};
 use crate::bind::names::Names;
 use crate::bind::types::bind_type;
 use crate::parse::{self, tree::node::Node as Kind};
@@ -255,7 +255,7 @@ pub fn find(sight: &Sight<'_>, kind: ObjectKind, text: &str) -> SqlResult<Option
             _ => Err(invalid()),
         },
         ObjectKind::Role => match &parts(text)?[..] {
-            [name] => Ok((name == sight.user).then_some(OWNER)),
+            [name] => Ok(sight.catalog.role_named(name).map(|r| r.id)),
             _ => Err(invalid()),
         },
         ObjectKind::Collation => {
@@ -372,7 +372,7 @@ pub fn shown(sight: &Sight<'_>, kind: ObjectKind, oid: u32) -> Option<String> {
             Some(format!("{name}({},{})", operand(left), operand(right)))
         }
         ObjectKind::Schema => sight.schema_name(oid).map(quote),
-        ObjectKind::Role => (oid == OWNER).then(|| quote(sight.user)),
+        ObjectKind::Role => sight.catalog.role(oid).map(|r| quote(&r.name)),
         ObjectKind::Collation => collations().find(|c| c.0 == oid).map(|c| quote(&c.1)),
         ObjectKind::TextSearchConfiguration | ObjectKind::TextSearchDictionary => None,
     }
@@ -382,9 +382,4 @@ pub fn shown(sight: &Sight<'_>, kind: ObjectKind, oid: u32) -> Option<String> {
 pub fn named(sight: &Sight<'_>, ty: TypeId, oid: u32) -> Value {
     let name = registered::kind(ty).filter(|_| oid != 0).and_then(|kind| shown(sight, kind, oid));
     registered::named(ty, oid, name.as_deref().unwrap_or_default())
-}
-
-/// The name of the database of a number.
-pub fn database<'a>(sight: &Sight<'a>, oid: u32) -> Option<&'a str> {
-    (oid == DATABASE).then_some(sight.database)
 }

@@ -1,7 +1,7 @@
 //! Registered queries: pg_proc.
 
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
-use super::sight::{OWNER, Sight, oid_of};
+use super::sight::{Sight, oid_of};
 use super::table::function;
 use crate::deparse;
 use ondol_engine::{FunctionDef, Returns};
@@ -64,7 +64,7 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
         Oid(oid_of(f.id)),
         Name(&f.name),
         Oid(sight.schema_of_function(f)),
-        Oid(OWNER),
+        Oid(sight.catalog.owner(f.id)),
         Oid(SQL),
         100.0,
         if is_set { 1000.0 } else { 0.0 },
@@ -76,7 +76,7 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
             .map_or(0, TypeId::oid)),
         function(sight, 0),
         Char(b'f'),
-        false,
+        f.definer,
         false,
         false,
         is_set,
@@ -99,6 +99,6 @@ fn routine(sight: &Sight<'_>, f: &FunctionDef, each: Each<'_>) -> SqlResult<()> 
         Null,
         Null,
         Null,
-        Null,
+        super::role::list_of(sight, f.id)?,
     ])
 }

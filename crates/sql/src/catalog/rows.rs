@@ -3,7 +3,7 @@
 
 use super::relation::by_key;
 use super::sight::Sight;
-use super::{cluster, depend, fixed, key, routine, sequence, table, user};
+use super::{cluster, depend, fixed, key, role, routine, sequence, table, user};
 use ondol_types::catalog::{name, oid, quoted_char, real};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 
@@ -36,20 +36,23 @@ type Make = fn(&Sight<'_>, &Wanted<'_>, Each<'_>) -> SqlResult<()>;
 const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_attrdef", &["adrelid"], table::defaults),
     ("pg_attribute", &["attrelid"], table::attributes),
-    ("pg_authid", &[], cluster::authid),
+    ("pg_auth_members", &[], role::members),
+    ("pg_authid", &[], role::authid),
     ("pg_class", &["oid", "relname"], table::classes),
     ("pg_constraint", &["conrelid", "contypid"], key::constraints),
     ("pg_cursors", &[], cluster::cursors),
     ("pg_database", &[], cluster::databases),
+    ("pg_default_acl", &[], role::defaults),
     ("pg_depend", &[], depend::dependencies),
     ("pg_description", &[], depend::descriptions),
     ("pg_enum", &[], user::labels),
+    ("pg_group", &[], role::groups),
     ("pg_index", &["indrelid", "indexrelid"], key::indexes),
     ("pg_namespace", &[], cluster::namespaces),
     ("pg_prepared_statements", &[], cluster::prepared_statements),
     ("pg_proc", &[], routine::functions),
     ("pg_rewrite", &[], depend::rules),
-    ("pg_roles", &[], cluster::roles),
+    ("pg_roles", &[], role::roles),
     ("pg_sequence", &["seqrelid"], sequence::sequences),
     ("pg_sequences", &[], sequence::shown),
     ("pg_settings", &[], cluster::settings),

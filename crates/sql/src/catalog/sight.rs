@@ -160,6 +160,8 @@ pub struct Sight<'a> {
     pub path: &'a Path,
     pub database: &'a str,
     pub user: &'a str,
+    /// The number of the role that looks.
+    pub role: u32,
     pub session: &'a dyn Session,
     numbers: OnceLock<Numbers>,
     /// How many relations were asked for by their numbers.
@@ -171,14 +173,23 @@ impl<'a> Sight<'a> {
         catalog: &'a Catalog,
         path: &'a Path,
         database: &'a str,
-        user: &'a str,
+        (user, role): (&'a str, u32),
         session: &'a dyn Session,
     ) -> Sight<'a> {
-        Sight { catalog, path, database, user, session, numbers: OnceLock::new(), asked: AtomicU32::new(0) }
+        Sight {
+            catalog,
+            path,
+            database,
+            user,
+            role,
+            session,
+            numbers: OnceLock::new(),
+            asked: AtomicU32::new(0),
+        }
     }
     /// For what is bound and not run.
     pub fn of_catalog(catalog: &'a Catalog, path: &'a Path) -> Sight<'a> {
-        Sight::new(catalog, path, "", USER, &NoSession)
+        Sight::new(catalog, path, "", (USER, ondol_engine::role::BOOTSTRAP), &NoSession)
     }
 
     /// The tables in the order of their names.

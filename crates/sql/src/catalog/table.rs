@@ -2,8 +2,9 @@
 
 use super::fixed;
 use super::name::named;
+use super::role;
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row, small};
-use super::sight::{OWNER, Object, Sight, oid_of, schema_oid};
+use super::sight::{Object, Sight, oid_of, schema_oid};
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::{ColumnDef, Generated, IndexKind, Layout, Table, later};
 use ondol_types::catalog::node_tree;
@@ -41,12 +42,12 @@ fn pages(bytes: u64) -> i32 {
 
 pub fn classes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     if let Some(oid) = wanted.number("oid") {
-        return sight.relation(oid).map_or(Ok(()), |o| class(&o, each));
+        return sight.relation(oid).map_or(Ok(()), |o| class(sight, &o, each));
     }
     if let Some(name) = wanted.text("relname") {
-        return sight.relations_named(name).iter().try_for_each(|o| class(o, each));
+        return sight.relations_named(name).iter().try_for_each(|o| class(sight, o, each));
     }
-    sight.relations().try_for_each(|o| class(&o, each))
+    sight.relations().try_for_each(|o| class(sight, &o, each))
 }
 
 /// What pg_class says of a relation.
@@ -61,7 +62,7 @@ struct Class {
     identity: u8,
 }
 
-fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
+fn class(sight: &Sight<'_>, object: &Object, each: Each<'_>) -> SqlResult<()> {
     let c = match object {
         Object::Table(t) => Class {
             method: HEAP,
@@ -146,13 +147,19 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
         Object::Composite(u) => oid_of(u.number),
         _ => 0,
     };
+    let list = match object {
+        Object::Table(_) | Object::View(_) | Object::Sequence(_) => {
+            role::rights_id(object).map_or(Ok(Value::Null), |id| role::list_of(sight, id))?
+        }
+        _ => Value::Null,
+    };
     each(&row![
         Oid(oid),
         Name(object.name()),
         Oid(object.schema()),
         Oid(rows),
         Oid(0),
-        Oid(OWNER),
+        Oid(role::owner_of(sight, object)),
         Oid(c.method),
         Oid(if has_file { oid } else { 0 }),
         Oid(0),
@@ -177,7 +184,7 @@ fn class(object: &Object, each: Each<'_>) -> SqlResult<()> {
         Oid(0),
         xid(0),
         xid(0),
-        Null,
+        list,
         options_of(object)?,
         Null,
     ])
@@ -211,6 +218,8 @@ struct Attribute<'a> {
     identity: u8,
     generated: u8,
     collation: Option<&'a str>,
+    /// The list of its privileges.
+    acl: Value,
 }
 
 impl<'a> Attribute<'a> {
@@ -218,7 +227,8 @@ impl<'a> Attribute<'a> {
     fn new(relation: u32, place: usize, name: &'a str, ty: Type) -> Attribute<'a> {
         let (not_null, has_default, identity, generated, collation) = (false, false, 0, 0, None);
         let number = place + 1;
-        Attribute { relation, name, ty, number, not_null, has_default, identity, generated, collation }
+        let acl = Value::Null;
+        Attribute { relation, name, ty, number, not_null, has_default, identity, generated, collation, acl }
     }
 }
 
@@ -252,7 +262,7 @@ fn attribute_missing(a: &Attribute<'_>, missing: Value, each: Each<'_>) -> SqlRe
         true,
         0,
         Oid(a.collation.map_or(f.collation, super::key::collation_number)),
-        Null,
+        a.acl.clone(),
         Null,
         Null,
         missing,
@@ -303,8 +313,8 @@ pub fn declared(c: &ColumnDef) -> Type {
 
 pub fn attributes(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
     match wanted.number("attrelid") {
-        Some(oid) => sight.relation(oid).map_or(Ok(()), |o| attributes_of(&o, each)),
-        None => sight.relations().try_for_each(|o| attributes_of(&o, each)),
+        Some(oid) => sight.relation(oid).map_or(Ok(()), |o| attributes_of(sight, &o, each)),
+        None => sight.relations().try_for_each(|o| attributes_of(sight, &o, each)),
     }
 }
 
@@ -352,7 +362,7 @@ fn system_attributes(relation: u32, each: Each<'_>) -> SqlResult<()> {
     })
 }
 
-fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
+fn attributes_of(sight: &Sight<'_>, object: &Object, each: Each<'_>) -> SqlResult<()> {
     let relation = Sight::oid(object);
     if matches!(object, Object::Table(_) | Object::Sequence(_)) {
         system_attributes(relation, each)?
@@ -376,6 +386,7 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
                 identity,
                 generated,
                 collation: c.collation.as_deref(),
+                acl: role::list_of_column(sight, t.def.id, &c.name)?,
                 ..Attribute::new(relation, n, &c.name, declared(c))
             };
             attribute_missing(&a, missing(c)?, each)
@@ -401,7 +412,9 @@ fn attributes_of(object: &Object, each: Each<'_>) -> SqlResult<()> {
         }
         Object::View(v) => v.columns.iter().enumerate().try_for_each(|(n, c)| {
             let (has_default, collation) = (c.default.is_some(), c.collation.as_deref());
-            let a = Attribute { has_default, collation, ..Attribute::new(relation, n, &c.name, declared(c)) };
+            let acl = role::list_of_column(sight, v.id, &c.name)?;
+            let base = Attribute::new(relation, n, &c.name, declared(c));
+            let a = Attribute { has_default, collation, acl, ..base };
             attribute(&a, each)
         }),
         Object::Composite(u) => u

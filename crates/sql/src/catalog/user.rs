@@ -1,7 +1,7 @@
 //! Types that users have defined: pg_type, pg_enum.
 
 use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
-use super::sight::{OWNER, Sight, oid_of, schema_oid};
+use super::sight::{Sight, oid_of, schema_oid};
 use super::table::{facts, function};
 use super::{FIRST_OID, fixed};
 use crate::deparse::DomainText;
@@ -22,9 +22,10 @@ pub fn types(sight: &Sight<'_>, wanted: &Wanted<'_>, each: Each<'_>) -> SqlResul
             (oid_of(composite::type_of_rows(number)), oid_of(composite::array_of_rows(number)));
         let of_arrays = sight.catalog.array_name(&ondol_engine::Name::new(schema, name));
         let schema = schema_oid(schema);
-        let row = RowType { oid: item, array, relation: oid_of(number), schema };
+        let owner = sight.catalog.owner(number);
+        let row = RowType { oid: item, array, relation: oid_of(number), schema, owner };
         composite_row(sight, name, &row, each)?;
-        array_row(sight, &of_arrays, array, item, schema, each)
+        array_row(sight, &of_arrays, array, item, (schema, owner), each)
     };
     if let Some(oid) = wanted.number("oid") {
         let Some((number, _)) = oid.checked_sub(FIRST_OID).and_then(composite::table_of) else {
@@ -46,11 +47,13 @@ struct RowType {
     array: u32,
     relation: u32,
     schema: u32,
+    owner: u32,
 }
 
 fn composite_row(sight: &Sight<'_>, name: &str, t: &RowType, each: Each<'_>) -> SqlResult<()> {
     let names = ["record_in", "record_out", "record_recv", "record_send"].map(numbered);
-    let kind = Kind { code: b'c', category: b'C', relation: t.relation, element: 0, array: t.array };
+    let kind =
+        Kind { code: b'c', category: b'C', relation: t.relation, element: 0, array: t.array, owner: t.owner };
     plain_row(sight, name, t.oid, t.schema, &kind, names, b'd', each)
 }
 
@@ -59,11 +62,11 @@ fn array_row(
     name: &str,
     oid: u32,
     element: u32,
-    schema: u32,
+    (schema, owner): (u32, u32),
     each: Each<'_>,
 ) -> SqlResult<()> {
     let names = ["array_in", "array_out", "array_recv", "array_send"].map(numbered);
-    let kind = Kind { code: b'b', category: b'A', relation: 0, element, array: 0 };
+    let kind = Kind { code: b'b', category: b'A', relation: 0, element, array: 0, owner };
     plain_row(sight, name, oid, schema, &kind, names, b'd', each)
 }
 
@@ -73,6 +76,7 @@ struct Kind {
     relation: u32,
     element: u32,
     array: u32,
+    owner: u32,
 }
 
 #[allow(clippy::too_many_arguments)] // what is the same in both kinds of rows
@@ -92,7 +96,7 @@ fn plain_row(
         Oid(oid),
         Name(name),
         Oid(schema),
-        Oid(OWNER),
+        Oid(kind.owner),
         small_length(),
         false,
         Char(kind.code),
@@ -134,12 +138,14 @@ fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
     let of_arrays = || sight.catalog.array_name(&ondol_engine::Name::new(user.schema, &*user.name));
     if user.is_composite() {
         let (item, schema) = (oid_of(user.number), sight.schema_of_type(ty));
+        let owner = sight.catalog.owner(user.number);
         return match ty.is_array() {
-            true => array_row(sight, &of_arrays(), ty.oid(), item, schema, each),
+            true => array_row(sight, &of_arrays(), ty.oid(), item, (schema, owner), each),
             false => {
                 let array = ty.array().map_or(0, TypeId::oid);
                 let relation = oid_of(composite::class_of(user.number));
-                composite_row(sight, &user.name, &RowType { oid: item, array, relation, schema }, each)
+                let row = RowType { oid: item, array, relation, schema, owner };
+                composite_row(sight, &user.name, &row, each)
             }
         };
     }
@@ -177,7 +183,7 @@ fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
         Oid(ty.oid()),
         Name(&name),
         Oid(sight.schema_of_type(ty)),
-        Oid(OWNER),
+        Oid(sight.catalog.owner(user.number)),
         f.length,
         f.by_value,
         Char(kind),
@@ -205,7 +211,7 @@ fn user_type(sight: &Sight<'_>, ty: TypeId, each: Each<'_>) -> SqlResult<()> {
         Oid(f.collation),
         default.as_deref().map(node_tree),
         default.as_deref(),
-        Null,
+        if ty.is_array() { Value::Null } else { super::role::list_of(sight, user.number)? },
     ])
 }
 

@@ -25,7 +25,7 @@ pub mod stored;
 pub mod verify;
 
 /// The stored form's number; code of another number is compiled anew.
-pub const FORMAT: u16 = 5;
+pub const FORMAT: u16 = 6;
 
 pub use op::Op;
 pub use program::{Program, Rejected};

@@ -8,6 +8,7 @@
 use super::op::Op;
 use super::operand::Cur;
 use crate::foreign::ForeignTable;
+use crate::needs::Need;
 use crate::plan::explain::Shown;
 use ondol_engine::{FunctionDef, Generated, Table, TableIndex, Uses};
 use ondol_types::agg::AggId;
@@ -134,6 +135,8 @@ pub struct Program {
     pub uses: Uses,
     /// The dictionary that it was made for.
     pub catalog_version: u64,
+    /// What whoever runs it has to be allowed.
+    pub needs: Vec<Need>,
     /// Of a statement that is to be explained.
     pub plan: Option<Arc<Shown>>,
 }

@@ -130,6 +130,7 @@ impl Program {
         if self.names_user_types() || self.names_sequences() || is_temporary || has_defaults {
             return Vec::new();
         }
+        let Some(needs) = crate::needs::encode(&self.needs) else { return Vec::new() };
         let mut o = MAGIC.to_vec();
         put16(&mut o, FORMAT);
         put_list(&mut o, &self.tables, |o, t| {
@@ -182,6 +183,7 @@ impl Program {
         });
         o.push(self.tag as u8);
         o.push(self.writes as u8);
+        put_bytes(&mut o, &needs);
         put_list(&mut o, &self.ops, |o, op| op.put(o));
         let crc = ondol_base::crc::crc32c(&o);
         o.extend_from_slice(&crc.to_le_bytes());
@@ -284,6 +286,7 @@ impl Program {
             _ => return None,
         };
         let writes = r.u8().filter(|b| *b < 2)? == 1;
+        let needs = crate::needs::decode(r.blob()?)?;
         let ops = list(r, Op::get)?;
         // What functions do to rows is not told here.
         let uses = match uses_of(&ops, &cursors) {
@@ -315,6 +318,7 @@ impl Program {
             writes,
             uses,
             catalog_version,
+            needs,
             plan: None,
         })
     }

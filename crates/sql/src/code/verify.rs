@@ -303,6 +303,7 @@ pub(crate) mod tests {
             writes: false,
             uses: Uses::READS,
             catalog_version: 0,
+            needs: Vec::new(),
             plan: None,
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn of_connection(
         // regclass
         Some(ValueRef::Opaque(_, bytes)) => {
             let oid = bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
-            Which::Number(oid.wrapping_sub(crate::catalog::FIRST_OID))
+            Which::Asked(oid.wrapping_sub(crate::catalog::FIRST_OID))
         }
         _ => Which::Number(0),
     };

@@ -134,6 +134,9 @@ pub(crate) mod sig {
     pub const AnyEnum: TypeId = TypeId::ANYENUM;
     pub const Record: TypeId = TypeId::RECORD;
     pub const Json: TypeId = TypeId::JSON;
+    pub const OidArray: TypeId = TypeId::OID.of_arrays();
+    pub const BoolArray: TypeId = TypeId::BOOL.of_arrays();
+    pub const AclitemArray: TypeId = TypeId::ACLITEM.of_arrays();
     pub const RegclassArray: TypeId = TypeId::REGCLASS.of_arrays();
     pub const AnyCompatible: TypeId = TypeId::ANYCOMPATIBLE;
     pub const AnyCompatibleArray: TypeId = TypeId::ANYCOMPATIBLEARRAY;
@@ -178,6 +181,7 @@ pub struct Context<'a> {
     /// Sixty-four random bits.
     pub random: &'a dyn Fn() -> u64,
     pub user: &'a str,
+    pub session_user: &'a str,
     pub database: &'a str,
     /// The answer of `version()`.
     pub version: &'a str,
@@ -229,6 +233,7 @@ impl Context<'static> {
         clock: &|| 0,
         random: &|| 0,
         user: "",
+        session_user: "",
         database: "",
         version: "",
         limits: Limits::NONE,
@@ -368,7 +373,7 @@ const FAMILIES: &[&[FuncDef]] = &[
 ];
 
 /// One more than the largest number in use.
-const LIMIT: usize = 1809;
+const LIMIT: usize = 1820;
 
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {

@@ -62,7 +62,7 @@ functions! {
     740 VERSION "version" () -> Text = |c| Ok(Value::Text(c.ctx.version.into())), stable;
     741 CURRENT_DATABASE "current_database" () -> Text = |c| Ok(Value::Text(c.ctx.database.into())), stable;
     742 CURRENT_USER "current_user" () -> Text = |c| Ok(Value::Text(c.ctx.user.into())), stable;
-    743 SESSION_USER "session_user" () -> Text = |c| Ok(Value::Text(c.ctx.user.into())), stable;
+    743 SESSION_USER "session_user" () -> Text = |c| Ok(Value::Text(c.ctx.session_user.into())), stable;
     744 NUM_NULLS "num_nulls" (Any) -> Int4 = |c| count_nulls(c.args, true), variadic, lax;
     1266 PG_SIZE_PRETTY "pg_size_pretty" (Int8) -> Text =
         |c| Ok(Value::Text(size_pretty(c.int8(0)?.into())));

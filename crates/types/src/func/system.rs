@@ -127,6 +127,26 @@ asked! {
     1501 PG_COLUMN_IS_UPDATABLE "pg_column_is_updatable" (Regclass, Int2, Bool) -> Bool;
     1502 VIEW_CHECK "$view_check" (Oid) -> Text;
     1660 NAMED "$named" (AnyElement) -> AnyElement;
+    1740 HAS_TABLE_PRIVILEGE_ROLE "has_table_privilege" (Oid, Oid, Text) -> Bool;
+    1741 HAS_TABLE_PRIVILEGE_ROLE_NAME "has_table_privilege" (Oid, Text, Text) -> Bool;
+    1742 HAS_ANY_COLUMN_PRIVILEGE_USER "has_any_column_privilege" (Name, Oid, Text) -> Bool;
+    1743 HAS_ANY_COLUMN_PRIVILEGE_USER_NAME "has_any_column_privilege" (Name, Text, Text) -> Bool;
+    1744 HAS_COLUMN_PRIVILEGE_USER_NAMES "has_column_privilege" (Name, Text, Text, Text) -> Bool;
+    1745 HAS_COLUMN_PRIVILEGE_USER_NUMBER "has_column_privilege" (Name, Oid, Int2, Text) -> Bool;
+    1746 HAS_SEQUENCE_PRIVILEGE_USER "has_sequence_privilege" (Name, Oid, Text) -> Bool;
+    1747 HAS_SEQUENCE_PRIVILEGE_USER_NAME "has_sequence_privilege" (Name, Text, Text) -> Bool;
+    1748 HAS_FUNCTION_PRIVILEGE_USER "has_function_privilege" (Name, Oid, Text) -> Bool;
+    1749 HAS_FUNCTION_PRIVILEGE_USER_NAME "has_function_privilege" (Name, Text, Text) -> Bool;
+    1750 HAS_TYPE_PRIVILEGE_USER "has_type_privilege" (Name, Oid, Text) -> Bool;
+    1751 HAS_TYPE_PRIVILEGE_USER_NAME "has_type_privilege" (Name, Text, Text) -> Bool;
+    1752 PG_HAS_ROLE_ROLE "pg_has_role" (Oid, Oid, Text) -> Bool;
+    1753 PG_HAS_ROLE_ROLE_NAME "pg_has_role" (Oid, Name, Text) -> Bool;
+    1754 ACLDEFAULT "acldefault" (QuotedChar, Oid) -> AclitemArray;
+    1755 MAKEACLITEM "makeaclitem" (Oid, Oid, Text, Bool) -> Aclitem;
+    1756 ACL_GRANTORS "$acl_grantors" (AclitemArray) -> OidArray;
+    1757 ACL_GRANTEES "$acl_grantees" (AclitemArray) -> OidArray;
+    1758 ACL_WORDS "$acl_words" (AclitemArray) -> TextArray;
+    1759 ACL_OPTIONS "$acl_options" (AclitemArray) -> BoolArray;
     1661 PG_STAT_GET_NUMSCANS "pg_stat_get_numscans" (Oid) -> Int8, volatile;
 }
 

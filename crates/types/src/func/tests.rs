@@ -241,6 +241,7 @@ fn the_context_is_what_the_clock_functions_read() {
         clock: &|| 7,
         random: &|| u64::MAX,
         user: "u",
+        session_user: "s",
         database: "d",
         version: "v",
         limits: Limits::NONE,

@@ -535,6 +535,7 @@ impl<'a> Gen<'a> {
             writes: self.writes,
             uses,
             catalog_version: statement.catalog_version,
+            needs: Vec::new(),
             plan: None,
         };
         super::verify::verify(&program).map_err(|e| internal(&format!("generated code is wrong: {e}")))?;
