@@ -232,7 +232,8 @@ fn located(sql: &str, message: String, limits: Limits<'_>) -> SqlError {
         "LIMIT #,# syntax is not supported" => sqlstate::SYNTAX_ERROR,
         "a column list with SET NULL is only supported for ON DELETE actions"
         | "a column list with SET DEFAULT is only supported for ON DELETE actions"
-        | "constraints cannot be altered to be NOT VALID" => sqlstate::FEATURE_NOT_SUPPORTED,
+        | "constraints cannot be altered to be NOT VALID"
+        | "CREATE SCHEMA IF NOT EXISTS cannot include schema elements" => sqlstate::FEATURE_NOT_SUPPORTED,
         m if m.starts_with("column number must be in range") => sqlstate::INVALID_PARAMETER_VALUE,
         m if m.starts_with("invalid byte sequence for encoding") => "22021",
         m if m.contains("not supported")

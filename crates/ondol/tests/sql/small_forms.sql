@@ -72,3 +72,11 @@ ALTER TABLE changed ADD c integer;
 EXECUTE all_of;
 ALTER TABLE changed DROP c;
 EXECUTE all_of;
+-- A join by columns of two types.
+CREATE TABLE of_integers (a integer, b integer);
+CREATE TABLE of_numerics (a numeric, c integer);
+CREATE VIEW joined AS SELECT * FROM of_integers JOIN of_numerics USING (a);
+SELECT pg_get_viewdef('joined', true);
+CREATE VIEW joined_wholly AS SELECT * FROM of_integers FULL JOIN of_numerics USING (a);
+SELECT pg_get_viewdef('joined_wholly', true);
+CREATE SCHEMA IF NOT EXISTS elements CREATE TABLE further (a integer);

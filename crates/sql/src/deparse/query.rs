@@ -292,7 +292,8 @@ impl<'q> Scribe<'q> {
             }
             // A column that an earlier join has merged.
             ExprKind::Coalesce(list) => self.own_name_of(q, list.first()?),
-            ExprKind::Cast { arg, explicit: false } => self.own_name_of(q, arg),
+            // By USING itself, which has been stored as it is since.
+            ExprKind::Cast { arg, .. } => self.own_name_of(q, arg),
             _ => None,
         }
     }
@@ -348,7 +349,7 @@ impl<'q> Scribe<'q> {
             None => &[],
         };
         let bare = |e: &Expr| match &e.kind {
-            ExprKind::Cast { arg, explicit: false } => (**arg).clone(),
+            ExprKind::Cast { arg, .. } => (**arg).clone(),
             _ => e.clone(),
         };
         let same = |a: &Expr, b: &Expr| crate::bind::same(&bare(a), &bare(b));
