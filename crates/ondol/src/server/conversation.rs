@@ -5,7 +5,7 @@
 //! ```
 use super::connection::Connection;
 use super::incoming::{Incoming, MESSAGE_LIMIT};
-use super::login::{self, Wishes};
+use super::login::{self, Seat, Wishes};
 use super::result::Notices;
 use super::talk::Talk;
 use super::{Shared, io};
@@ -44,6 +44,7 @@ struct Proving {
 struct Talking {
     session: Session,
     talk: Talk,
+    _seat: Option<Seat>,
 }
 
 pub(super) struct Client {
@@ -110,7 +111,7 @@ impl Client {
                 Phase::Opening => self.open(connection, shared, &mut incoming),
                 Phase::Proving(_) => self.prove(connection, shared, &mut incoming),
                 Phase::Talking(t) => {
-                    let Talking { session, talk } = &mut **t;
+                    let Talking { session, talk, .. } = &mut **t;
                     let (done, held) = session.held(|s| Ok(talk.serve(s, connection, &mut incoming)));
                     (served, token) = (done.unwrap_or(Served::Over), held);
                     break;
@@ -204,7 +205,8 @@ impl Client {
                     ));
                 }
                 let own = random::secret().map_err(|e| io("could not get random bytes", &e))?;
-                let verifier = shared.roles.verifier(&proving.wishes.role);
+                let catalog = shared.database.engine.catalog();
+                let verifier = shared.roles.verifier(&proving.wishes.role, &catalog);
                 let (exchange, answer) = Exchange::begin(said, &own, verifier)?;
                 proving.exchange = Some(exchange);
                 back::authentication_sasl_continue(&mut connection.output.borrow_mut(), &answer);
@@ -225,8 +227,9 @@ impl Client {
 
     /// The client is who it says it is.
     fn begin(&mut self, wishes: Wishes, connection: &Connection, shared: &Shared) -> SqlResult<()> {
-        login::admit(&wishes.role, &wishes.database, shared)?;
+        let seat = login::admit(&wishes.role, &wishes.database, shared)?;
         let mut session = shared.database.session();
+        session.set_authenticated(&wishes.role)?;
         for (name, value) in &wishes.settings {
             session.settings.begin_with(name, value)?
         }
@@ -245,7 +248,7 @@ impl Client {
         back::key_data(&mut out, number, &key);
         back::ready(&mut out, b'I');
         drop(out);
-        self.phase = Phase::Talking(Box::new(Talking { session, talk }));
+        self.phase = Phase::Talking(Box::new(Talking { session, talk, _seat: seat }));
         Ok(())
     }
 }

@@ -7,40 +7,74 @@
 //! | TCP | a password, by SCRAM-SHA-256 |
 use super::connection::Peer;
 use super::{DATABASE, Shared};
-use ondol_base::{net, random};
+use ondol_base::sync::Mutex;
+use ondol_base::{clock, net, random};
+use ondol_engine::Catalog;
+use ondol_engine::role::{BOOTSTRAP, RoleDef};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::scram::{ITERATIONS, Verifier};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const INVALID_AUTHORIZATION: &str = "28000";
 const INVALID_CATALOG_NAME: &str = "3D000";
+const TOO_MANY_CONNECTIONS: &str = "53300";
+/// From 1970-01-01 to 2000-01-01.
+const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
-/// The roles that there are, as far as logging in goes.
+/// What logging in needs beside the roles of the dictionary.
 pub(super) struct Roles {
-    postgres: Option<Verifier>,
+    /// Of the bootstrap role, as long as it has no password in the dictionary.
+    first: Option<Verifier>,
     /// What verifiers of nobody are made of.
     secret: [u8; 32],
+    /// Sessions of roles whose number is limited.
+    sessions: Arc<Mutex<BTreeMap<u32, usize>>>,
 }
 
-/// What is known of a role that may log in.
-pub(super) struct Login {
-    /// None: it has no password.
-    pub verifier: Option<Verifier>,
+/// A session of a role whose number of sessions is limited, until it is dropped.
+pub(super) struct Seat {
+    role: u32,
+    sessions: Arc<Mutex<BTreeMap<u32, usize>>>,
+}
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(n) = self.sessions.lock().get_mut(&self.role) {
+            *n -= 1
+        }
+    }
 }
 
 impl Roles {
     pub fn new(password: Option<&str>, secret: [u8; 32]) -> SqlResult<Roles> {
         let salt: [u8; 16] = random::secret().map_err(|e| super::io("could not get random bytes", &e))?;
         let verifier = |p: &str| Verifier::of_password(p, &salt, ITERATIONS);
-        Ok(Roles { postgres: password.map(verifier), secret })
+        Ok(Roles { first: password.map(verifier), secret, sessions: Arc::default() })
     }
-    /// Whether the role may log in, and what its password is looked at by.
-    pub fn login(&self, role: &str) -> Option<Login> {
-        (role == ondol_engine::name::USER).then(|| Login { verifier: self.postgres.clone() })
-    }
-    /// What a password is looked at by: for roles without one, it fits none (scram/V2).
-    pub fn verifier(&self, role: &str) -> Verifier {
-        let found = self.login(role).and_then(|l| l.verifier);
+    /// What a password is looked at by: for roles without one, or with one that is good no more, it fits none
+    /// (scram/V2).
+    pub fn verifier(&self, role: &str, catalog: &Catalog) -> Verifier {
+        let found = catalog.role_named(role).and_then(|def| match &def.password {
+            _ if def.valid_until.is_some_and(|until| until < clock::wall_us() - UNIX_TO_2000_US) => None,
+            Some(text) => Verifier::of_text(text),
+            None if def.id == BOOTSTRAP => self.first.clone(),
+            None => None,
+        });
         found.unwrap_or_else(|| Verifier::of_nobody(role, &self.secret))
+    }
+    /// A seat for one more session, if the role has a limit.
+    fn seat(&self, def: &RoleDef) -> SqlResult<Option<Seat>> {
+        let Some(limit) = usize::try_from(def.connection_limit).ok().filter(|_| !def.superuser) else {
+            return Ok(None);
+        };
+        let mut sessions = self.sessions.lock();
+        let n = sessions.entry(def.id).or_default();
+        if *n >= limit {
+            let message = format!("too many connections for role \"{}\"", def.name);
+            return Err(SqlError::new(TOO_MANY_CONNECTIONS, message));
+        }
+        *n += 1;
+        Ok(Some(Seat { role: def.id, sessions: self.sessions.clone() }))
     }
 }
 
@@ -66,16 +100,20 @@ pub(super) fn wrong_password(role: &str) -> SqlError {
 }
 
 /// What is looked at once they have proved it.
-pub(super) fn admit(role: &str, database: &str, shared: &Shared) -> SqlResult<()> {
-    if shared.roles.login(role).is_none() {
-        let message = format!("role \"{role}\" does not exist");
-        return Err(SqlError::new(INVALID_AUTHORIZATION, message));
+pub(super) fn admit(role: &str, database: &str, shared: &Shared) -> SqlResult<Option<Seat>> {
+    let catalog = shared.database.engine.catalog();
+    let refused = |message: String| Err(SqlError::new(INVALID_AUTHORIZATION, message));
+    let Some(def) = catalog.role_named(role) else {
+        return refused(format!("role \"{role}\" does not exist"));
+    };
+    if !def.login {
+        return refused(format!("role \"{role}\" is not permitted to log in"));
     }
     if database != DATABASE {
         let message = format!("database \"{database}\" does not exist");
         return Err(SqlError::new(INVALID_CATALOG_NAME, message));
     }
-    Ok(())
+    shared.roles.seat(def)
 }
 
 /// What a client's startup packet asks for.
