@@ -203,3 +203,26 @@ fn rows_as_values_outlive_restart_and_dump() {
         assert_eq!(dumped(&mut copy.session()), dump);
     }
 }
+
+/// A domain that columns have within their rows does not ask for more: nobody looks there, as in PostgreSQL.
+#[test]
+fn a_domain_within_rows_asks_for_no_more() {
+    let (_folder, db) = open();
+    let mut s = db.session();
+    s.execute(
+        "CREATE DOMAIN positive AS int; CREATE TYPE pair AS (a positive, b text);
+         CREATE TABLE t (id int, p pair); CREATE TYPE outer_pair AS (i pair); CREATE TABLE u (q outer_pair); INSERT INTO t VALUES (1, '(-1,x)')",
+    )
+    .unwrap();
+    for (table, column) in [("t", "p"), ("u", "q")] {
+        for change in ["ADD CHECK (VALUE > 0)", "SET NOT NULL"] {
+            let e = s.execute(&format!("ALTER DOMAIN positive {change}")).unwrap_err();
+            assert_eq!(e.sqlstate(), "0A000", "{change}: {e}");
+            let message =
+                format!("cannot alter type \"positive\" because column \"{table}.{column}\" uses it");
+            assert_eq!(e.to_string(), message);
+        }
+        s.execute(&format!("DROP TABLE {table}")).unwrap();
+    }
+    s.execute("ALTER DOMAIN positive ADD CHECK (VALUE > 0); ALTER DOMAIN positive SET NOT NULL").unwrap();
+}

@@ -8,7 +8,7 @@ use ondol_sql::bound::Dropped;
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::{bind, parse};
 use ondol_types::name::quote;
-use ondol_types::user::{Part, UserDef, domain, in_order};
+use ondol_types::user::{Part, UserDef, composite, domain, in_order};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::collections::BTreeSet;
 
@@ -87,6 +87,15 @@ fn dependents(catalog: &Catalog, path: &Path, gone: &BTreeSet<TypeId>) -> Vec<De
     found
 }
 
+/// Whether a type is one of rows, or of arrays of rows, of which a field is of the domain, at any depth.
+fn is_within(ty: TypeId, domain: &UserDef) -> bool {
+    let item = Type::new(ty.element().unwrap_or(ty)).base().id;
+    let fields = composite::fields(item.element().unwrap_or(item)).unwrap_or_default();
+    fields.iter().map(|part| part.of().id).any(|field| {
+        field.user().is_some_and(|u| u.domains().any(|d| d.is_same_type(domain))) || is_within(field, domain)
+    })
+}
+
 impl Session {
     /// Changes a type. Defaults and checks are kept as text: where one had a meaning and has none any more,
     /// since it names what now has another name, the change is refused.
@@ -126,6 +135,12 @@ impl Session {
         let catalog = self.connection.catalog();
         for table in catalog.tables() {
             for c in &table.def.columns {
+                if is_within(c.domain.unwrap_or(c.ty.id), new) {
+                    let (of, table, column) = (&new.name, &table.def.name, &c.name);
+                    let message =
+                        format!("cannot alter type \"{of}\" because column \"{table}.{column}\" uses it");
+                    return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                }
                 let domain = c.domain.and_then(|d| d.user());
                 if !domain.is_some_and(|d| d.domains().any(|d| d.is_same_type(new))) {
                     continue;
