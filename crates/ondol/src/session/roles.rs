@@ -227,7 +227,8 @@ impl Session {
             && options.valid_until.is_none()
             && options.members.is_empty()
             && options.password.is_some();
-        if !self.makes_roles(&c) && !(only_password && role == self.role()) {
+        let is_own = only_password && role == self.role();
+        if !is_own && !self.makes_roles(&c) {
             return Err(forbidden("permission denied"));
         }
         if role == BOOTSTRAP && options.superuser == Some(false) {
@@ -336,7 +337,7 @@ impl Session {
             }
             if g.is_grant && *role == DATABASE_OWNER {
                 let message = format!("role \"{}\" cannot have explicit members", def.name);
-                return Err(SqlError::new("0LP01", message));
+                return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
             }
             let grantor = g.grantor.unwrap_or(me);
             if grantor != me && !c.is_superuser(me) {
@@ -388,7 +389,7 @@ impl Session {
             if !c.is_member(me, *role) {
                 return Err(forbidden(format!("must be member of role \"{name}\"")));
             }
-            self.connection.alter_role(&name, &|c, def| {
+            self.connection.alter_role(&name, &|_, def| {
                 for schema in schemas {
                     let usual = Acl::usual(g.kind, *role);
                     let first = if *schema == 0 { usual.clone() } else { Acl::default() };
@@ -403,7 +404,6 @@ impl Session {
                         false => drop(def.defaults.insert((*schema, letter), acl)),
                     }
                 }
-                let _ = c;
                 Ok(())
             })?
         }
@@ -680,7 +680,7 @@ fn add_member(
 ) -> SqlResult<()> {
     if to.id == DATABASE_OWNER {
         let message = format!("role \"{}\" cannot be a member of any role", to.name);
-        return Err(SqlError::new("0LP01", message));
+        return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
     }
     if c.is_real_member(role.id, to.id) {
         let message = format!("role \"{}\" is a member of role \"{}\"", role.name, to.name);
