@@ -17,8 +17,9 @@
 //!   that did not ask, which finds nothing told, and parks on.
 //! - **F5** Stacks without tasks are kept, the one that was used last for the next task. Those beneath the
 //!   first few keep only their shallow part of memory: what a task needed deeper is given back to the system.
-//! - **F6** Who waits for descriptors beside its tasks is told by an event ([`Worker::with_event`]). It is set
-//!   only for a thread that said that it is about to sleep, which says so before it looks for the last time.
+//! - **F6** Who waits for descriptors beside its tasks is told by an event ([`Worker::with_event`]). It is
+//!   set only for a thread that said that it is about to sleep, which says so before it looks for the last
+//!   time.
 //!
 //! What needs a deep stack, and never parks, runs on the thread's by [`on_thread_stack`]: so fibers' stacks
 //! can be small, of which there are many. In simulated worlds fibers are the world's, of which a

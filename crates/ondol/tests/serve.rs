@@ -263,7 +263,7 @@ fn a_killed_server_loses_nothing_that_it_answered() {
     const KILLS: usize = 5;
     let folder = TempFolder::new().unwrap();
     let path = folder.path().join("db");
-    let mut answered = vec![0u32; CLIENTS];
+    let mut answered = [0u32; CLIENTS];
     for round in 0..KILLS {
         let server = Process::in_folder(&path, &["--trust-loopback"]);
         let mut c = server.client();

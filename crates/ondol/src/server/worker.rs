@@ -2,8 +2,8 @@
 //!
 //! - **R1** In a turn the worker takes what came, runs every fiber that can go on, and then sends, once a
 //!   connection, and hands over the tokens. So who sends several messages together is answered together.
-//! - **R2** A connection's fiber is started when a whole message is there and no fiber has its client; it ends
-//!   when no whole message is left.
+//! - **R2** A connection's fiber is started when a whole message is there and no fiber has its client; it
+//!   ends when no whole message is left.
 //! - **R3** Numbers of connections come again, with another generation: what the poll tells of one that was
 //!   closed meanwhile means nobody.
 use super::connection::{Connection, Peer, State, Stream};

@@ -5,8 +5,9 @@
 //!   all else is refused with 25P02.
 //! - **X3** What PostgreSQL warns of (BEGIN inside a transaction, COMMIT outside one) is a warning here, and
 //!   what it refuses (SAVEPOINT outside a transaction) is refused.
-//! - **X4** Statements that come together, as one text or in a pipeline, share a transaction that none of them
-//!   begins. BEGIN makes it a block, COMMIT and ROLLBACK end it with a warning, and savepoints are refused.
+//! - **X4** Statements that come together, as one text or in a pipeline, share a transaction that none of
+//!   them begins. BEGIN makes it a block, COMMIT and ROLLBACK end it with a warning, and savepoints are
+//!   refused.
 use crate::session::Session;
 use crate::session::output::Output;
 use ondol_engine::{Access, Token};
