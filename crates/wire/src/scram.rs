@@ -139,8 +139,12 @@ impl Exchange {
             }
             _ => return Err(malformed("Expected \"n\" or \"y\" as its first character.")),
         }
-        if parts.next() != Some("") {
-            return Err(SqlError::unsupported("an authorization identity in SCRAM"));
+        match parts.next() {
+            Some("") => {}
+            Some(identity) if identity.starts_with("a=") => {
+                return Err(SqlError::unsupported("an authorization identity in SCRAM"));
+            }
+            _ => return Err(malformed("Expected a comma.")),
         }
         let said = parts.next().ok_or_else(|| malformed("Expected attribute \"n\"."))?;
         let head = &first[..first.len() - said.len()];
