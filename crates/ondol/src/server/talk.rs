@@ -689,7 +689,7 @@ mod tests {
     fn pieces_know_where_they_begin() {
         for (text, wanted) in [
             ("select 1", &[(0, "select 1")][..]),
-            ("  -- select 1\n select 1;;  ; /* x */ select 2 ;", &[(15, "select 1"), (38, "select 2")]),
+            ("  -- select 1\n select 1;;  ; /* x */ select 2 ;", &[(15, "select 1"), (37, "select 2")]),
             ("select 'é;'; select 2", &[(0, "select 'é;'"), (14, "select 2")]),
             (" ; -- nothing\n", &[]),
         ] {
