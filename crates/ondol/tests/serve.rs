@@ -199,6 +199,50 @@ fn psql_talks_to_it() {
     assert_eq!(db.session().query("SELECT * FROM t", &[]).unwrap().len(), 5);
 }
 
+/// Roles of the dictionary: who may log in, with what, and what they may do then.
+#[test]
+fn roles_log_in() {
+    let Some(psql) = found("psql") else {
+        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
+        return;
+    };
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let server = Process::in_folder(&path, &[]);
+    let first = std::fs::read_to_string(path.join("initial-password")).unwrap();
+    let run = |role: &str, password: &str, script: &str| -> String {
+        let mut c = Command::new(&psql);
+        c.args(["-XAtw", "-h", "127.0.0.1", "-p", &server.port.to_string(), "-U", role, "-d", "postgres"]);
+        c.args(["-c", script]).env("PGPASSWORD", password.trim()).env("PGCONNECT_TIMEOUT", "10");
+        let o = c.output().unwrap();
+        String::from_utf8_lossy(if o.status.success() { &o.stdout } else { &o.stderr }).trim().to_string()
+    };
+    let made = run(
+        "postgres",
+        &first,
+        "CREATE ROLE ann LOGIN PASSWORD 'one'; CREATE ROLE bob PASSWORD 'two';
+         CREATE ROLE old LOGIN PASSWORD 'three' VALID UNTIL '2001-01-01';
+         CREATE ROLE few LOGIN PASSWORD 'four' CONNECTION LIMIT 0; CREATE TABLE t (a integer)",
+    );
+    assert!(made.ends_with("CREATE TABLE"), "{made}");
+    assert_eq!(run("ann", "one", "SELECT current_user, session_user"), "ann|ann");
+    assert_eq!(run("ann", "one", "SELECT * FROM t"), "ERROR:  permission denied for table t");
+    for (role, password, wanted) in [
+        ("ann", "two", "password authentication failed for user \"ann\""),
+        ("nobody", "one", "password authentication failed for user \"nobody\""),
+        ("old", "three", "password authentication failed for user \"old\""),
+        ("bob", "two", "role \"bob\" is not permitted to log in"),
+        ("few", "four", "too many connections for role \"few\""),
+    ] {
+        let said = run(role, password, "SELECT 1");
+        assert!(said.ends_with(&format!("FATAL:  {wanted}")), "{said}");
+    }
+    // The first password is good until the role has one of its own.
+    assert_eq!(run("postgres", &first, "ALTER ROLE postgres PASSWORD 'mine'"), "ALTER ROLE");
+    assert!(run("postgres", &first, "SELECT 1").contains("password authentication failed"));
+    assert_eq!(run("postgres", "mine", "SELECT 1"), "1");
+}
+
 #[test]
 fn pgbench_runs() {
     let Some(pgbench) = found("pgbench") else { return };
