@@ -607,7 +607,7 @@ fn copying() {
     let done = packed(Some(b'c'), b"");
     let copy = query("COPY t FROM STDIN");
     // The client waits to be asked.
-    c.send(&[copy.clone()]);
+    c.send(std::slice::from_ref(&copy));
     let m = c.message().unwrap();
     assert_eq!((m.kind, &m.body[..]), ('G', &b"\0\0\x02\0\0\0\0"[..]));
     assert_eq!(c.told(&[data("1\ton"), data("e\n2\t\\N\n"), done.clone()]), "C(COPY 2) Z(I)");

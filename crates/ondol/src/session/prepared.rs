@@ -14,6 +14,7 @@ use crate::session::planned::{STALE_LIMIT, churning, is_stale, transaction_faile
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows, styled};
 use crate::session::{Called, Session, params, split};
+#[cfg(feature = "server")]
 use ondol_sql::code::program::Tag;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::cell::RefCell;
@@ -28,6 +29,7 @@ pub struct Prepared {
     /// It is a statement of those that have plans.
     is_planned: bool,
     /// It gives rows, also such without columns.
+    #[cfg(feature = "server")]
     has_result: bool,
     params: Vec<TypeId>,
     columns: Arc<[Column]>,
@@ -112,6 +114,7 @@ impl Session {
             types: types.to_vec(),
             plan: RefCell::default(),
             is_planned: plan.is_some(),
+            #[cfg(feature = "server")]
             has_result: !columns.is_empty() || plan.as_ref().is_some_and(|p| p.program.tag == Tag::Select),
             params: ready.params().to_vec(),
             columns,
