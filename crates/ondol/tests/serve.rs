@@ -108,12 +108,16 @@ fn found(program: &str) -> Option<PathBuf> {
     folders.map(|f| Path::new(f).join(program)).find(|p| p.is_file())
 }
 
+/// `None` where it is not installed, which it must be where everything is checked.
+fn psql() -> Option<PathBuf> {
+    let psql = found("psql");
+    assert!(psql.is_some() || std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
+    psql
+}
+
 #[test]
 fn psql_talks_to_it() {
-    let Some(psql) = found("psql") else {
-        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
-        return;
-    };
+    let Some(psql) = psql() else { return };
     let folder = TempFolder::new().unwrap();
     let path = folder.path().join("db");
     let server = Process::in_folder(&path, &[]);
@@ -202,10 +206,7 @@ fn psql_talks_to_it() {
 /// Roles of the dictionary: who may log in, with what, and what they may do then.
 #[test]
 fn roles_log_in() {
-    let Some(psql) = found("psql") else {
-        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
-        return;
-    };
+    let Some(psql) = psql() else { return };
     let folder = TempFolder::new().unwrap();
     let path = folder.path().join("db");
     let server = Process::in_folder(&path, &[]);

@@ -1,14 +1,12 @@
 //! Views: what CREATE, ALTER and DROP VIEW do, and what depends on a table, a column, a function or a type.
 use crate::session::Session;
 use crate::session::define::returning;
+use crate::session::schema::listed;
 use ondol_engine::view::{Slot, slots, uses_relation};
 use ondol_engine::{Catalog, CommentKind, Commented, Name, ViewDef, claims};
 use ondol_sql::bind;
 use ondol_sql::bound::Dropped;
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
-
-/// As many dependents as PostgreSQL lists.
-const MOST_LISTED: usize = 100;
 
 /// Something that others may depend on.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,17 +81,6 @@ fn dependents(c: &Catalog, roots: &[Object]) -> Vec<(Object, Object)> {
     }
     found.reverse();
     found
-}
-
-/// Lines of a DETAIL: as many as PostgreSQL lists.
-fn listed(lines: Vec<String>) -> String {
-    let rest = lines.len().saturating_sub(MOST_LISTED);
-    let mut lines: Vec<String> = lines.into_iter().take(MOST_LISTED).collect();
-    if rest > 0 {
-        let word = if rest == 1 { "object" } else { "objects" };
-        lines.push(format!("and {rest} other {word} (see server log for list)"))
-    }
-    lines.join("\n")
 }
 
 impl Session {
@@ -250,7 +237,7 @@ impl Session {
                 _ => "cannot drop desired object(s) because other objects depend on them".to_string(),
             };
             return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .detail(listed(self.shown_dependents(&catalog, roots)))
+                .detail(listed(&self.shown_dependents(&catalog, roots)))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         let line = |(o, _): &(Object, Object)| format!("drop cascades to {}", self.shown_object(&catalog, o));
@@ -259,7 +246,7 @@ impl Session {
             [one] => self.notice("00000", one.clone()),
             many => {
                 let message = format!("drop cascades to {} other objects", many.len());
-                self.notice_with(message, listed(lines))
+                self.notice_with(message, listed(&lines))
             }
         }
         let objects: Vec<Object> = found.into_iter().map(|f| f.0).collect();

@@ -1,6 +1,7 @@
 //! Roles, owners and privileges: what CREATE ROLE, GRANT and their like do, with PostgreSQL's rules of who
 //! may, its notices and its errors.
 use crate::session::Session;
+use crate::session::schema::listed;
 use ondol_engine::acl::{self, Acl, AclItem, AclKind, Change, Privileges};
 use ondol_engine::role::{BOOTSTRAP, DATABASE_OWNER, FIRST_ROLE};
 use ondol_engine::{Catalog, Claim, Membership, ObjectRights, RightsOf, RoleDef, claims, schema_id};
@@ -12,9 +13,6 @@ use ondol_sql::needs::{denied, not_owner};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-
-/// As many dependents as PostgreSQL lists.
-const MOST_LISTED: usize = 100;
 
 type Warnings = RefCell<Vec<(&'static str, String)>>;
 
@@ -651,13 +649,8 @@ fn refuse_used(c: &Catalog, role: &RoleDef) -> SqlResult<()> {
     if found.is_empty() {
         return Ok(());
     }
-    let more = found.len().saturating_sub(MOST_LISTED);
-    found.truncate(MOST_LISTED);
-    if more > 0 {
-        found.push(format!("and {more} other objects (see server log for list)"))
-    }
     let message = format!("role \"{}\" cannot be dropped because some objects depend on it", role.name);
-    Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(found.join("\n")))
+    Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(listed(&found)))
 }
 
 /// A name as PostgreSQL's messages of dependents have it.

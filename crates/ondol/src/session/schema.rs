@@ -271,8 +271,8 @@ fn claims_of(c: &Catalog, what: &What) -> Vec<Claim> {
     }
 }
 
-/// Dependents, a line for each.
-fn listed(lines: &[String]) -> String {
+/// Lines of a DETAIL, one for each dependent: as many as PostgreSQL lists.
+pub(super) fn listed(lines: &[String]) -> String {
     if lines.len() <= MOST_LISTED {
         return lines.join("\n");
     }
