@@ -17,17 +17,20 @@ static FORM: Form = Form {
     input: |text, _, _| read(text),
     output: |_, bytes, out| out.push_str(&number(bytes).to_string()),
     compare: |a, b| number(a).cmp(&number(b)),
-    key: Key::Fixed {
-        width: 4,
-        make: |bytes| {
-            let mut key = [0; 16];
-            key[..4].copy_from_slice(&number(bytes).to_be_bytes());
-            key
-        },
+    key: KEY,
+};
+
+/// Keys of numbers without a sign, of 32 bits, the lowest first.
+pub(super) const KEY: Key = Key::Fixed {
+    width: 4,
+    make: |bytes| {
+        let mut key = [0; 16];
+        key[..4].copy_from_slice(&number(bytes).to_be_bytes());
+        key
     },
 };
 
-fn number(bytes: &[u8]) -> u32 {
+pub(super) fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
 }
 

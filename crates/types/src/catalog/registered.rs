@@ -9,7 +9,8 @@
 //!
 //! Source: PostgreSQL 15's documentation, 8.19, its catalogue and its answers.
 
-use super::{Cast, Form, Key};
+use super::oid::{KEY, number};
+use super::{Cast, Form};
 use crate::agg::AggDef;
 use crate::cast::CastContext::{self, Assignment, Implicit};
 use crate::func::{Context, FuncDef, OperatorDef};
@@ -17,10 +18,6 @@ use crate::objects::ObjectKind;
 use crate::ty::{Category, TypeDef};
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::cmp::Ordering;
-
-fn number(bytes: &[u8]) -> u32 {
-    bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
-}
 
 /// A value of such a type with the name that is shown.
 pub fn named(ty: TypeId, number: u32, name: &str) -> Value {
@@ -126,20 +123,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
     number(a).cmp(&number(b))
 }
 
-static FORM: Form = Form {
-    width: None,
-    input: read,
-    output: write,
-    compare,
-    key: Key::Fixed {
-        width: 4,
-        make: |bytes| {
-            let mut key = [0; 16];
-            key[..4].copy_from_slice(&number(bytes).to_be_bytes());
-            key
-        },
-    },
-};
+static FORM: Form = Form { width: None, input: read, output: write, compare, key: KEY };
 
 /// From an integer, an oid, or another type of the kind.
 fn of_number(v: ValueRef<'_>, to: Type, ctx: &Context<'_>) -> SqlResult<Value> {

@@ -3,7 +3,8 @@
 //!
 //! Source: PostgreSQL 15's documentation, 8.19, and its answers.
 
-use super::{Cast, Form, Key, compares};
+use super::oid::{KEY, number};
+use super::{Cast, Form, compares};
 use crate::agg::AggDef;
 use crate::func::operator::binary;
 use crate::func::{Call, OperatorDef, functions};
@@ -17,19 +18,8 @@ static FORM: Form = Form {
     input: |text, _, _| Ok(Value::Opaque(TypeId::XID, read(text).to_le_bytes().into())),
     output: |_, b, out| out.push_str(&number(b).to_string()),
     compare: |a, b| number(a).cmp(&number(b)),
-    key: Key::Fixed {
-        width: 4,
-        make: |bytes| {
-            let mut key = [0; 16];
-            key[..4].copy_from_slice(&number(bytes).to_be_bytes());
-            key
-        },
-    },
+    key: KEY,
 };
-
-fn number(bytes: &[u8]) -> u32 {
-    bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
-}
 
 /// The number that a text begins with, as C's `strtoul` reads it: what follows does not count, nor does a
 /// text without one.
