@@ -272,9 +272,18 @@ pub struct Nature {
     pub material: Option<Material>,
     /// Its rows are not in the log (temporary/E8).
     pub unlogged: bool,
-    /// Its rows have room for columns that are added later (engine/layout/L7), and so many places were given
-    /// to such columns. Of a table without, rows have it where their layout leaves it.
-    pub room: Option<u16>,
+    /// Of a table that was made with room for columns that are added later, or has such columns; of another,
+    /// rows have room where their layout leaves it.
+    pub room: Option<Room>,
+}
+
+/// A table's room for columns that are added later (engine/layout/L7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// How many places were given to such columns.
+    pub places: u16,
+    /// Rows are longer for it, where fewer than 8 bytes are left.
+    pub longer: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -323,7 +332,8 @@ impl TableDef {
         self.columns.iter_mut().for_each(|c| (c.later, c.rank, c.bit) = (None, None, None));
         self.nature.room = None;
         // As the dictionary will tell of it (dictionary/D16).
-        self.nature.room = Table::layout_of(self).room.is_none().then_some(0)
+        let left = Table::layout_of(self).word;
+        self.nature.room = left.is_none().then_some(Room { places: 0, longer: true })
     }
     /// Puts a column in, before those from this place on.
     pub fn insert_column(&mut self, place: usize, column: ColumnDef) {

@@ -59,10 +59,14 @@
 //!   given or taken away write format 17: who does not know them would let everybody do everything. Roles
 //!   that are there from the beginning have a row once they were changed. In a folder written before, all is
 //!   as it is from the beginning (rights/H1).
+//! - **D22** The first column that is added later to rows with a word of 6 bytes (engine/layout/L7) writes
+//!   format 18: who does not know such words would take the rows for longer ones. A table that was made with
+//!   room in a folder written before keeps its longer rows.
 use crate::acl::Acl;
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
-    IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, TableDef,
+    IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, Room,
+    TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
@@ -92,8 +96,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D21).
-const FORMAT: i32 = 17;
+/// The newest format of the dictionary (D4 to D22).
+const FORMAT: i32 = 18;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -130,6 +134,9 @@ const WITH_REGISTERED: i32 = 15;
 const WITH_VERSIONS: i32 = 16;
 /// The format of one that has roles, owners or privileges (D21).
 const WITH_ROLES: i32 = 17;
+
+/// The format of one that has columns added later in rows with a word of 6 bytes (D22).
+const WITH_SHORT_ROOM: i32 = 18;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -592,14 +599,14 @@ pub fn load(
         let data = Data::of_code(&code).ok_or_else(|| damaged(&format!("a version of {code}")))?;
         versions.entry((int(&r[0]), int(&r[1]))).or_default().insert(data, string(&r[3]));
     }
-    let (mut rooms, mut later) = (BTreeMap::<i32, u16>::new(), BTreeMap::<(i32, i32), Later>::new());
+    let (mut rooms, mut later) = (BTreeMap::<i32, Room>::new(), BTreeMap::<(i32, i32), Later>::new());
     let (mut ranks, mut bits) = (BTreeMap::<(i32, i32), u16>::new(), BTreeMap::<(i32, i32), bool>::new());
     for (_, r) in rows(session, &dictionary.stored) {
         let (table, position, kind) = (int(&r[0]), int(&r[1]), string(&r[2]));
         let number = u16::try_from(int(&r[3])).map_err(|_| damaged("the place of a column"))?;
         match kind.as_str() {
-            "room" => {
-                rooms.insert(table, number);
+            "room" | "short room" => {
+                rooms.insert(table, Room { places: number, longer: kind == "room" });
             }
             "later" => {
                 let missing = match &r[4] {
@@ -775,7 +782,7 @@ pub fn load(
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
         }
         let layout = Table::layout_of(&def);
-        let in_room = |l: &Later| layout.room.is_some() && usize::from(l.place) < layout.later.len();
+        let in_room = |l: &Later| layout.word.is_some() && usize::from(l.place) < layout.later.len();
         if !def.columns.iter().flat_map(|c| &c.later).all(in_room) {
             return Err(damaged(&format!("table {name} has no room for columns that it has")));
         }
@@ -1316,8 +1323,12 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
             add(session, &d.versions, &[id.clone(), Value::Int4(i as i32), data, version])?
         }
     }
-    if let Some(places) = def.nature.room {
-        add_stored(session, d, &id, 0, "room", places, Value::Null)?
+    if let Some(Room { places, longer }) = def.nature.room {
+        if !longer {
+            raise_format(session, d, WITH_SHORT_ROOM)?
+        }
+        let kind = if longer { "room" } else { "short room" };
+        add_stored(session, d, &id, 0, kind, places, Value::Null)?
     }
     for i in &def.indexes {
         add_index(session, d, def.id, i)?

@@ -6,6 +6,7 @@
 //! - **N1** The head of each of n places is where its value ends behind the heads, in 30 bits, and above
 //!   them what the value is: 0 these bytes, 1 NULL, 2 a string slot's OID (u64) and length (u32), where the
 //!   value has more than [`NEAR`] bytes, 3 missing.
+//!   The last head tells the string's length.
 //! - **N2** A value has the bytes that it would have in the row ([`LaterColumn::storage`]), or that its
 //!   string head would lead to.
 //! - **N3** What is missing, and what the string has no place for, is what the table says of the column
@@ -86,25 +87,57 @@ pub fn far(string: &[u8]) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-/// The string that a row names, by its word: the OID's bits and the length.
+/// What a row's word names: the OID's bits, and the length where the word has it.
 #[inline]
-pub fn named(layout: &Layout, row: &[u8]) -> Option<(u64, usize)> {
+fn named(layout: &Layout, row: &[u8]) -> Option<(u64, Option<usize>)> {
     if layout.later.is_empty() {
         return None;
     }
-    let at = usize::from(layout.room?);
-    let word = u64::from_le_bytes(*row.get(at..)?.first_chunk()?);
-    (word != 0).then_some((word & Oid::MASK, (word >> 48) as usize))
+    let word = layout.word?;
+    let bytes = row.get(word.range())?;
+    let mut all = [0; 8];
+    all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    let all = u64::from_le_bytes(all);
+    (all != 0).then_some((all & Oid::MASK, word.has_length().then_some((all >> 48) as usize)))
+}
+
+/// Whether a row names a string.
+#[inline]
+pub fn is_named(layout: &Layout, row: &[u8]) -> bool {
+    named(layout, row).is_some()
 }
 
 /// Names another, or none.
-pub(crate) fn name(layout: &Layout, row: &mut [u8], string: Option<(u64, usize)>) {
-    let word = string.map_or(0, |(slot, len)| slot | (len as u64) << 48);
-    if let Some(at) = layout.room
-        && let Some(place) = row.get_mut(usize::from(at)..).and_then(|r| r.first_chunk_mut())
-    {
-        *place = word.to_le_bytes()
+pub fn name(layout: &Layout, row: &mut [u8], string: Option<(u64, usize)>) {
+    let all = string.map_or(0, |(slot, len)| slot | (len as u64) << 48).to_le_bytes();
+    if let Some(place) = layout.word.and_then(|word| row.get_mut(word.range())) {
+        place.copy_from_slice(&all[..place.len()])
     }
+}
+
+/// Appends the string that a row names, and gives the OID's bits and the length. `read` appends the first
+/// bytes of a string, as many as it is told; or all, or none if it is not there.
+pub fn read(
+    layout: &Layout,
+    row: &[u8],
+    read: &mut dyn FnMut(u64, usize, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) -> Option<(u64, usize)> {
+    let (slot, len) = named(layout, row)?;
+    let start = out.len();
+    let mut first = |len, out: &mut Vec<u8>| {
+        out.truncate(start);
+        read(slot, len, out)
+    };
+    let len = len.unwrap_or_else(|| {
+        // The heads tell (N1).
+        first(4, out);
+        let heads = 4 * (word(&out[start..], 0).unwrap_or(0) as usize).min(MAX_COLUMNS);
+        first(4 + heads, out);
+        4 + heads + word(&out[start..], heads).map_or(0, |head| (head & END) as usize)
+    });
+    first(len, out);
+    Some((slot, len))
 }
 
 /// A value that has these bytes (N2); NULL where they cannot be a value.
@@ -169,12 +202,10 @@ pub fn column<'a>(
 ) -> ValueRef<'a> {
     let Some(Some(column)) = layout.later.get(usize::from(place)) else { return ValueRef::Null };
     let mut start = scratch.len();
-    let part = match named(layout, row) {
+    let mut string = |slot, len, out: &mut Vec<u8>| strings.string(slot, len, out);
+    let part = match read(layout, row, &mut string, scratch) {
         None => Part::Missing,
-        Some((slot, len)) => {
-            strings.string(slot, len, scratch);
-            part(&scratch[start..], place.into())
-        }
+        Some(_) => part(&scratch[start..], place.into()),
     };
     let range = match part {
         Part::Null => return ValueRef::Null,
@@ -204,7 +235,9 @@ pub fn standing<'a>(layout: &'a Layout, row: &'a [u8], place: u16) -> ValueRef<'
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         row.get(from..from.saturating_add(len)).unwrap_or_default()
     };
-    let string = named(layout, row).map(|(from, len)| at(from, len));
+    // Without a length, what follows stands behind it (N1).
+    let string = named(layout, row)
+        .map(|(from, len)| at(from, len.unwrap_or(row.len().saturating_sub(from as usize))));
     let bytes = match string.map_or(Part::Missing, |s| part(s, place.into())) {
         Part::Null => return ValueRef::Null,
         Part::Near(range) => string.and_then(|s| s.get(range)).unwrap_or_default(),
@@ -298,10 +331,8 @@ pub(crate) fn change(
     dropped: &mut Vec<(u64, usize)>,
 ) -> ondol_kernel::Result<()> {
     let mut was = vec![];
-    if let Some((slot, len)) = named(layout, old) {
-        strings.string(slot, len, &mut was);
-        dropped.push((slot, len))
-    }
+    let mut string = |slot, len, out: &mut Vec<u8>| strings.string(slot, len, out);
+    dropped.extend(read(layout, old, &mut string, &mut was));
     // What changes nothing is not there.
     let part = |place| if was.is_empty() { Part::Missing } else { part(&was, place) };
     let mut made = Made::default();
@@ -330,9 +361,8 @@ pub(crate) fn change(
 /// The slots that a row names in its string, and the string's own.
 #[cold]
 pub(crate) fn slots_of(layout: &Layout, row: &[u8], strings: &dyn Strings, f: &mut dyn FnMut(u64, usize)) {
-    let Some((slot, len)) = named(layout, row) else { return };
-    let mut string = vec![];
-    strings.string(slot, len, &mut string);
+    let (mut string, mut of) = (vec![], |slot, len, out: &mut Vec<u8>| strings.string(slot, len, out));
+    let Some((slot, len)) = read(layout, row, &mut of, &mut string) else { return };
     far(&string).for_each(|(slot, len, _)| f(slot, len));
     f(slot, len)
 }

@@ -23,15 +23,16 @@
 //!   small, its char(n) columns are strings, and so are opaque values of more than 16 bytes. All rows of a
 //!   table lie one way, which its columns say: where a new column makes the rows so long, they are laid out
 //!   anew.
-//! - **L7** The last 8 bytes of a row are a word for columns that are added later, whose rows then stay as
-//!   they are ([`crate::later`]): 0, or the OID and, above its 48 bits, the length of a string with their
-//!   values. The rows of a table have the word if zeros are left for it there anyway, or if the table was
-//!   made with room for it ([`crate::catalog::Nature::room`]). For that its rows are 16 bytes longer, where
-//!   fewer than 8 are left; they do not become so long for it that they would take runs of pages (L6).
+//! - **L7** At a row's end is a word for columns that are added later, whose rows then stay as they are
+//!   ([`crate::later`]): 0, or the OID, of 48 bits, of a string with their values. It has 8 bytes, of which
+//!   the last two are the string's length, or where only 6 or 7 are left, 6. The rows of a table have the
+//!   word if zeros are left for it there anyway, or if the table was made with room for it
+//!   ([`crate::catalog::Room`]): for that its rows are 16 bytes longer. They do not become so long for it
+//!   that they would take runs of pages (L6).
 //! - **L8** Where a column is dropped, its bytes stay in the rows, as a hidden column's: new rows have zeros
 //!   there. The columns lie in the order of their ranks then ([`crate::catalog::ColumnDef::rank`]).
 //! - **L9** A value of regclass or its like is its object's number, of 4 bytes, without the name that it had.
-use crate::catalog::Later;
+use crate::catalog::{Later, Room};
 use ondol_kernel::heap::LARGEST_ROW;
 use ondol_types::catalog::registered;
 use ondol_types::ty::Class;
@@ -122,8 +123,8 @@ pub struct Layout {
     pub char_columns: Vec<u16>,
     /// Offsets of the string heads (L4).
     pub strings: Vec<u16>,
-    /// Offset of the word for columns that are added later, if there is one (L7).
-    pub room: Option<u16>,
+    /// The word for columns that are added later, if there is one (L7).
+    pub word: Option<Word>,
     /// The columns that were, by their places in the string of their values; `None`: it is gone.
     pub later: Vec<Option<LaterColumn>>,
 }
@@ -137,6 +138,25 @@ pub struct LaterColumn {
     pub storage: Storage,
     /// What it is in rows that say nothing of it, as bytes of that storage; `None`: NULL.
     pub missing: Option<Arc<[u8]>>,
+}
+
+/// Where a row names the string of the columns that were added later (L7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    at: u16,
+    bytes: u8,
+}
+
+impl Word {
+    /// Bytes of one with a length, and of an OID alone.
+    const SIZES: [usize; 2] = [8, 6];
+    pub fn range(self) -> std::ops::Range<usize> {
+        let at = usize::from(self.at);
+        at..at + usize::from(self.bytes)
+    }
+    pub fn has_length(self) -> bool {
+        usize::from(self.bytes) == Word::SIZES[0]
+    }
 }
 
 /// What a layout is made of.
@@ -175,8 +195,8 @@ impl Layout {
         let laid = |&(ty, not_null): &(Type, bool)| Laid::new(ty, not_null);
         Layout::of(columns.iter().map(laid).collect(), None)
     }
-    /// Lays out at most [`MAX_COLUMNS`]. `room`: with the word of L7 in any case, and so many places.
-    pub(crate) fn of(columns: Vec<Laid>, room: Option<u16>) -> Layout {
+    /// Lays out at most [`MAX_COLUMNS`].
+    pub(crate) fn of(columns: Vec<Laid>, room: Option<Room>) -> Layout {
         let near = Layout::lay(&columns, false, room);
         // L6
         if near.is_long() { Layout::lay(&columns, true, room) } else { near }
@@ -222,9 +242,9 @@ impl Layout {
             other => other,
         }
     }
-    fn lay(columns: &[Laid], long: bool, room: Option<u16>) -> Layout {
+    fn lay(columns: &[Laid], long: bool, room: Option<Room>) -> Layout {
         let mut bits = 2u16;
-        let mut later: Vec<Option<LaterColumn>> = vec![None; room.unwrap_or(0).into()];
+        let mut later: Vec<Option<LaterColumn>> = vec![None; room.map_or(0, |r| r.places).into()];
         // L8
         let mut order: Vec<usize> = (0..columns.len()).collect();
         order.sort_by_key(|n| columns[*n].rank.map_or(*n, usize::from));
@@ -291,12 +311,14 @@ impl Layout {
         }
         // L7
         let (at, mut row_size) = (at as usize, (at as usize).next_multiple_of(16));
-        if room.is_some() && at + 8 > row_size && row_size != LARGEST_ROW {
+        let longer = room.is_some_and(|r| r.longer);
+        if longer && at + Word::SIZES[0] > row_size && row_size != LARGEST_ROW {
             row_size += 16
         }
-        let room = (at + 8 <= row_size).then(|| (row_size - 8) as u16);
+        let bytes = Word::SIZES.into_iter().find(|bytes| at + bytes <= row_size);
+        let word = bytes.map(|bytes| Word { at: (row_size - bytes) as u16, bytes: bytes as u8 });
         let is_later = |c: &&mut ColumnLayout| matches!(c.storage, Storage::Later { .. });
-        out.iter_mut().filter(is_later).for_each(|c| c.offset = room.unwrap_or_default());
+        out.iter_mut().filter(is_later).for_each(|c| c.offset = word.map_or(0, |w| w.at));
         Layout {
             columns: out,
             types: columns.iter().map(|c| c.ty).collect(),
@@ -305,7 +327,7 @@ impl Layout {
             char_area: char_area as u16,
             char_columns,
             strings,
-            room,
+            word,
             later,
         }
     }
@@ -354,14 +376,15 @@ mod tests {
     /// of them changes, and no row takes a run for it.
     #[test]
     fn room_is_behind_all_columns() {
-        let mut longest = 0;
+        let (mut longest, mut short) = (0, 0);
+        let longer = Room { places: 0, longer: true };
         for count in (1..300).chain((300..MAX_COLUMNS).step_by(7)) {
             for ty in [Type::BOOL, Type::INT4, Type::INT8, Type::TEXT, Type::with(TypeId::BPCHAR, 4 + 7)] {
                 let laid = || {
                     let column = |n: usize| Laid::new(ty, !n.is_multiple_of(3));
                     (0..count).map(column).collect::<Vec<_>>()
                 };
-                let (without, with) = (Layout::of(laid(), None), Layout::of(laid(), Some(0)));
+                let (without, with) = (Layout::of(laid(), None), Layout::of(laid(), Some(longer)));
                 assert_eq!(without.columns, with.columns);
                 assert_eq!(without.is_long(), with.is_long());
                 let end = |l: &Layout| {
@@ -369,15 +392,17 @@ mod tests {
                     ends.max().unwrap_or(0)
                 };
                 for l in [&without, &with] {
-                    assert!(l.room.is_none_or(|at| usize::from(at) >= end(l)));
-                    assert!(l.room.is_none_or(|at| usize::from(at) + 8 == l.row_size))
+                    assert!(l.word.is_none_or(|w| w.range().start >= end(l)));
+                    assert!(l.word.is_none_or(|w| w.range().end == l.row_size))
                 }
-                assert_eq!(with.room.is_none(), without.room.is_none() && without.row_size == LARGEST_ROW);
+                let (has, had) = (with.word.is_some_and(Word::has_length), without.word);
+                assert_eq!(!has, !had.is_some_and(Word::has_length) && without.row_size == LARGEST_ROW);
                 let more = with.row_size - without.row_size;
-                assert_eq!(more, if with.room.is_some() && without.room.is_none() { 16 } else { 0 });
-                longest += usize::from(with.row_size == LARGEST_ROW)
+                assert_eq!(more, if has && !had.is_some_and(Word::has_length) { 16 } else { 0 });
+                longest += usize::from(with.row_size == LARGEST_ROW);
+                short += usize::from(had.is_some_and(|w| !w.has_length()))
             }
         }
-        assert!(longest > 0)
+        assert!(longest > 0 && short > 0)
     }
 }

@@ -423,8 +423,8 @@ impl RowBatch {
         };
         let row = &mut self.bytes[n * size..][..size];
         replace_strings(&self.layout, row, |number| put(string(number)))?;
-        if let Some((number, len)) = later::named(&self.layout, row) {
-            let mut values = string(number).to_vec();
+        let (mut values, mut read) = (vec![], |n, _, out: &mut Vec<u8>| out.extend_from_slice(string(n)));
+        if let Some((number, len)) = later::read(&self.layout, row, &mut read, &mut values) {
             for (number, _, at) in later::far(string(number)) {
                 values[at..at + 8].copy_from_slice(&put(string(number))?.to_le_bytes())
             }

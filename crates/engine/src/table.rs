@@ -145,7 +145,10 @@ impl RowKey {
         for p in &spec.parts {
             let c = layout.columns[p.0];
             // The word of a column that was added later (engine/layout/L7).
-            let width = if let Storage::Later { .. } = c.storage { 8 } else { row::width(c.storage) };
+            let width = match c.storage {
+                Storage::Later { .. } => layout.word.map_or(0, |w| w.range().len()),
+                storage => row::width(storage),
+            };
             ranges.push((c.offset as usize, width));
             if let Some(b) = c.null_bit {
                 ranges.push((b as usize / 8, 1))

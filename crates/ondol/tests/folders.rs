@@ -255,3 +255,46 @@ fn rows_of_an_older_folder_get_columns_as_they_are() {
     let missing = "SELECT attname, attmissingval FROM pg_attribute WHERE atthasmissing";
     assert_eq!(rows(&mut s, missing), ["note|{\"from before\"}"]);
 }
+
+/// Written when room for columns that are added later was 8 bytes everywhere: rows that have 7 bytes left
+/// were made 16 bytes longer for it.
+#[test]
+fn a_folder_of_longer_rows_opens_and_gets_more_columns() {
+    let folder = old("room");
+    let slot = "a value that lies in a slot of its own";
+    let (x, y) = ("x".repeat(50), "y".repeat(40));
+    {
+        let db = Database::open(folder.path()).expect("an older folder opens");
+        let mut s = db.session();
+        let [one, two] = [format!("1|one|{slot}|NULL"), format!("2|two|{slot}|7")];
+        assert_eq!(rows(&mut s, "SELECT * FROM seven ORDER BY id"), [one, two, format!("3|three|{y}|9")]);
+        let [one, two] = [format!("1|10|{slot}|NULL"), format!("2|20|{x}|NULL")];
+        assert_eq!(rows(&mut s, "SELECT * FROM none ORDER BY id"), [one, two]);
+        let [one, two] = [1, 2].map(|n| format!("{n}|{n}0|{slot}|NULL"));
+        assert_eq!(rows(&mut s, "SELECT * FROM fifteen ORDER BY id"), [one, two, "3|30|short|9".into()]);
+        // A table that is made now has shorter rows.
+        s.execute("CREATE TABLE anew (id bigint PRIMARY KEY, label text); INSERT INTO anew TABLE still")
+            .unwrap();
+        for t in ["seven", "none", "fifteen", "still", "anew"] {
+            let add = format!("ALTER TABLE {t} ADD COLUMN last text DEFAULT '{slot}', ADD COLUMN n2 int");
+            s.execute(&add).unwrap_or_else(|e| panic!("{t}: {e}"));
+            s.execute(&format!("UPDATE {t} SET n2 = 5, last = upper(last) WHERE id = 1")).unwrap();
+        }
+        s.execute("UPDATE seven SET more = 'm'; UPDATE none SET k = 1 WHERE id = 2").unwrap();
+    }
+    let db = Database::open(folder.path()).expect("it opens again");
+    let mut s = db.session();
+    let upper = slot.to_uppercase();
+    for t in ["still", "anew"] {
+        let wanted = [format!("1|one|{upper}|5"), format!("2|two|{slot}|NULL")];
+        assert_eq!(rows(&mut s, &format!("SELECT * FROM {t} ORDER BY id")), wanted);
+    }
+    let more = "SELECT id, more, k, last, n2 FROM";
+    let one = |more: &str| format!("1|{more}|NULL|{upper}|5");
+    let seven = [one("m"), format!("2|m|7|{slot}|NULL"), format!("3|m|9|{slot}|NULL")];
+    assert_eq!(rows(&mut s, &format!("{more} seven ORDER BY id")), seven);
+    let none = [one(slot), format!("2|{x}|1|{slot}|NULL")];
+    assert_eq!(rows(&mut s, &format!("{more} none ORDER BY id")), none);
+    let fifteen = [one(slot), format!("2|{slot}|NULL|{slot}|NULL"), format!("3|short|9|{slot}|NULL")];
+    assert_eq!(rows(&mut s, &format!("{more} fifteen ORDER BY id")), fifteen);
+}

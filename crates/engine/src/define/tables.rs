@@ -5,10 +5,10 @@
 //! beside the table's users where that can be ([`crate::beside`], [`crate::rebuild`]).
 use super::{Catalog, Connection, FunctionDef, Name, Table, TableIndex};
 use super::{claims, d, few_columns, find, free_name, there_is_schema};
-use crate::catalog::{ColumnDef, HIDDEN, IndexColumn, Later, Returns, TableDef};
+use crate::catalog::{ColumnDef, HIDDEN, IndexColumn, Later, Returns, Room, TableDef};
 use crate::comment::followed;
 use crate::later;
-use crate::layout::{ColumnLayout, Layout, MAX_COLUMNS, Storage};
+use crate::layout::{ColumnLayout, Layout, MAX_COLUMNS, Storage, Word};
 use crate::rebuild::Origin;
 use crate::table::KeySpec;
 use ondol_base::sim::mutated;
@@ -46,7 +46,7 @@ pub(crate) fn functions_of(c: &Catalog, table: &Name, def: &TableDef) -> Vec<Fun
 /// those that come.
 fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<TableDef> {
     let mut def = def.clone();
-    let mut places = old.def.nature.room.unwrap_or(0);
+    let mut places = old.def.nature.room.map_or(0, |r| r.places);
     let mut from = Vec::with_capacity(origins.len());
     for (column, origin) in def.columns.iter_mut().zip(origins) {
         from.push(match origin {
@@ -63,7 +63,7 @@ fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<Table
                 Some((*n, was))
             }
             Origin::Value(value) => {
-                let there = old.layout.room.is_some() && old.store.rows.segment_count() > 0;
+                let there = old.layout.word.is_some() && old.store.rows.segment_count() > 0;
                 if !there || value.is_null() && column.not_null || usize::from(places) >= MAX_COLUMNS {
                     return None;
                 }
@@ -76,7 +76,9 @@ fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<Table
             Origin::Converted(..) | Origin::Computed { .. } | Origin::Nulls => return None,
         })
     }
-    def.nature.room = if places > 0 { Some(places) } else { old.def.nature.room };
+    // As the dictionary will tell of it (dictionary/D16).
+    let longer = old.layout.word.is_none_or(Word::has_length);
+    def.nature.room = if places > 0 { Some(Room { places, longer }) } else { old.def.nature.room };
     // Each column that was is there once more, but for those that are dropped: of these the bytes stay
     // (engine/layout/L8), or their places (later/N5).
     let mut kept = vec![0; old.def.columns.len()];
@@ -124,7 +126,7 @@ fn of_same_rows(old: &Table, def: &TableDef, origins: &[Origin]) -> Option<Table
         _ => None,
     };
     let same_layout = layout.row_size == old.layout.row_size
-        && layout.room == old.layout.room
+        && layout.word == old.layout.word
         && from.iter().enumerate().filter_map(|(n, f)| Some((n, f.as_ref()?.0))).all(|(n, was)| {
             let lies = |layout: &Layout, n: usize| {
                 let c: &ColumnLayout = &layout.columns[n];

@@ -272,7 +272,7 @@ fn string(row: &[u8], at: usize) -> &[u8] {
 /// Whether a row's bytes stand alone as they are: no string lies in another slot.
 #[inline]
 pub(super) fn stands_alone(layout: &Layout, row: &[u8]) -> bool {
-    !Layout::is_wide(row) && first_outside(layout, row).is_none() && later::named(layout, row).is_none()
+    !Layout::is_wide(row) && first_outside(layout, row).is_none() && !later::is_named(layout, row)
 }
 
 /// Which string head of a row's is the first that names another slot.
@@ -304,16 +304,15 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
             put(memory, at + 8, oid, len);
         }
     }
-    if let Some((slot, len)) = later::named(layout, &memory[start..]) {
+    let mut values = vec![];
+    let mut read = |slot, len, out: &mut Vec<u8>| connection.read_string(slot, len, out);
+    if later::read(layout, &memory[start..], &mut read, &mut values).is_some() {
         let string = memory.len();
-        connection.read_string(slot, len, memory);
-        let far: Vec<_> = later::far(&memory[string..]).collect();
-        for (oid, len, at) in far {
+        memory.extend_from_slice(&values);
+        for (oid, len, at) in later::far(&values) {
             put(memory, string - start + at, oid, len);
         }
-        let word = (string - start) as u64 | (len as u64) << 48;
-        let at = start + usize::from(layout.room.unwrap_or_default());
-        memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        later::name(layout, &mut memory[start..], Some(((string - start) as u64, values.len())))
     }
 }
 

@@ -1,0 +1,16 @@
+CREATE TABLE seven (id bigint PRIMARY KEY, label text);
+CREATE TABLE none (id integer PRIMARY KEY, n bigint);
+CREATE TABLE fifteen (id bigint PRIMARY KEY, n bigint);
+CREATE TABLE still (id bigint PRIMARY KEY, label text);
+INSERT INTO seven VALUES (1, 'one'), (2, 'two');
+INSERT INTO none VALUES (1, 10), (2, 20);
+INSERT INTO fifteen VALUES (1, 10), (2, 20);
+INSERT INTO still VALUES (1, 'one'), (2, 'two');
+ALTER TABLE seven ADD COLUMN more text DEFAULT 'a value that lies in a slot of its own', ADD COLUMN k integer;
+ALTER TABLE none ADD COLUMN more text DEFAULT 'a value that lies in a slot of its own', ADD COLUMN k integer;
+ALTER TABLE fifteen ADD COLUMN more text DEFAULT 'a value that lies in a slot of its own', ADD COLUMN k integer;
+CHECKPOINT;
+UPDATE seven SET k = 7 WHERE id = 2;
+UPDATE none SET more = repeat('x', 50) WHERE id = 2;
+INSERT INTO fifteen VALUES (3, 30, 'short', 9);
+INSERT INTO seven VALUES (3, 'three', repeat('y', 40), 9);
