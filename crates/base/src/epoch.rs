@@ -12,6 +12,8 @@
 //!   users' calls set off are [`Seldom`] due; in between, what is retired is measured by the last scan.
 //! - **E5** Lines lie in blocks, one behind the other, so that whoever looks at ten thousand of them reads
 //!   memory in its order. A block stays where it is until the last participant and the epochs have gone.
+//! - **E6** A long pin leaves much to be freed at once. Callers that come often free [`MOST`] each time, and
+//!   leave the rest to others: to those who come to free little of their own, and to a background thread.
 //!
 //! Concurrency: of a reader's pin and a collector's scan one comes first (barrier/B1). Either the scan sees
 //! the pin, or the reader sees all that was unlinked before the scan. A collector that finds an epoch stored
@@ -26,7 +28,7 @@ use crate::sync::Mutex;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Words of a participant that the owner may publish for others (snapshots, tables in use).
 pub const WORDS: usize = 14;
@@ -64,17 +66,6 @@ impl Retired {
     }
 }
 
-/// Frees what one participant retired before epoch `before`: it lies in the order of epochs.
-fn free_first(bag: &mut Vec<Retired>, before: u64) {
-    let n = bag.partition_point(|r| r.0 < before);
-    bag.drain(..n).for_each(Retired::free)
-}
-
-/// Frees what was retired before epoch `before`, and keeps the rest.
-fn free_ready(all: &mut Vec<Retired>, before: u64) {
-    all.extract_if(.., |r| r.0 < before).for_each(Retired::free)
-}
-
 /// Lines of a block (E5).
 const BLOCK: usize = 64;
 
@@ -84,7 +75,12 @@ pub struct Epochs {
     passed: AtomicU64,
     seldom: Seldom,
     lines: crate::sync::RwLock<LineBlocks>,
+    /// Of participants that have gone.
     orphans: Mutex<Vec<Retired>>,
+    /// What may be freed (E6). Its lock is taken after that of `orphans`.
+    ready: Mutex<Vec<Retired>>,
+    /// False where both are empty: changed with the lock of what is filled, or with both.
+    left: AtomicBool,
 }
 
 /// Those that were ever taken, in blocks (E5).
@@ -133,7 +129,9 @@ impl Epochs {
             passed: AtomicU64::new(1),
             seldom: Seldom::default(),
             lines: Default::default(),
-            orphans: Mutex::new(Vec::new()),
+            orphans: Mutex::default(),
+            ready: Mutex::default(),
+            left: AtomicBool::new(false),
         })
     }
 
@@ -183,7 +181,9 @@ impl Epochs {
 
 impl Drop for Epochs {
     fn drop(&mut self) {
-        std::mem::take(self.orphans.get_mut()).into_iter().for_each(Retired::free)
+        for all in [&mut self.ready, &mut self.orphans] {
+            std::mem::take(all.get_mut()).into_iter().for_each(Retired::free)
+        }
     }
 }
 
@@ -199,6 +199,8 @@ pub struct Participant {
 
 /// How many retired things a participant gathers at least before it looks for what may be freed.
 const BAG: usize = 64;
+/// How many it frees at once at most, unless it is asked for all (E6).
+const MOST: usize = 4096;
 
 // SAFETY: the line is shared by all threads, and written by the one that uses the participant (E3).
 unsafe impl Send for Participant {}
@@ -237,13 +239,14 @@ impl Participant {
     pub fn collect(&self) {
         self.end_epoch();
         self.epochs.scan();
-        self.free_passed()
+        self.free_passed(usize::MAX)
     }
-    /// The same for callers that come often: it looks only now and then at what is pinned.
+    /// The same for callers that come often: it looks only now and then at what is pinned, and frees no more
+    /// than [`MOST`] (E6).
     pub fn collect_paced(&self) {
         self.end_epoch();
         self.epochs.seldom.run(|| self.epochs.scan());
-        self.free_passed()
+        self.free_passed(MOST)
     }
     /// Gives the epoch at hand to what was retired since the last time, and ends it.
     fn end_epoch(&self) {
@@ -255,20 +258,36 @@ impl Participant {
             bag[first..].iter_mut().for_each(|r| r.0 = e)
         }
     }
-    fn free_passed(&self) {
+    fn free_passed(&self, most: usize) {
         let passed = self.epochs.passed.load(Ordering::Acquire);
         // Taken out meanwhile: what is freed may retire more.
         let mut bag = self.bag.take();
-        free_first(&mut bag, passed);
+        let ready = bag.partition_point(|r| r.0 < passed);
+        let own = ready.min(most);
+        if own < ready {
+            let mut all = self.epochs.ready.lock();
+            all.extend(bag.drain(own..ready));
+            self.epochs.left.store(true, Ordering::Relaxed)
+        }
+        bag.drain(..own).for_each(Retired::free);
         bag.append(&mut self.bag.borrow_mut());
         // What a long pin keeps is not looked at again and again.
         self.due.set((2 * bag.len()).max(BAG));
         self.bag.replace(bag);
-        let orphans = self.epochs.orphans.try_lock().map(|mut o| std::mem::take(&mut *o));
-        if let Some(mut orphans) = orphans.filter(|o| !o.is_empty()) {
-            free_ready(&mut orphans, passed);
-            self.epochs.orphans.lock().append(&mut orphans);
+        if own < most && self.epochs.left.load(Ordering::Relaxed) {
+            self.free_others(passed, most - own)
         }
+    }
+    #[cold]
+    fn free_others(&self, passed: u64, most: usize) {
+        let Some(mut orphans) = self.epochs.orphans.try_lock() else { return };
+        let Some(mut ready) = self.epochs.ready.try_lock() else { return };
+        ready.extend(orphans.extract_if(.., |r| r.0 < passed));
+        let kept = ready.len().saturating_sub(most);
+        let free = ready.split_off(kept);
+        self.epochs.left.store(!ready.is_empty() || !orphans.is_empty(), Ordering::Relaxed);
+        drop((ready, orphans));
+        free.into_iter().for_each(Retired::free)
     }
 }
 
@@ -278,7 +297,12 @@ impl Drop for Participant {
         self.collect_paced();
         // What was freed may have retired more.
         self.end_epoch();
-        self.epochs.orphans.lock().append(&mut self.bag.borrow_mut());
+        let mut bag = self.bag.take();
+        if !bag.is_empty() {
+            let mut orphans = self.epochs.orphans.lock();
+            orphans.append(&mut bag);
+            self.epochs.left.store(true, Ordering::Relaxed)
+        }
         self.line().taken.store(0, Ordering::Release);
     }
 }
@@ -498,6 +522,34 @@ mod tests {
         drop(reader);
         drop(epochs);
         assert_eq!(freed.load(Ordering::Relaxed), 2, "at the latest with the last of the epochs");
+    }
+
+    /// E6
+    #[test]
+    fn what_a_long_pin_has_kept_is_freed_by_shares() {
+        let epochs = Epochs::new();
+        let freed = Arc::new(AtomicU64::new(0));
+        let [reader, often, other] = [0; 3].map(|_| epochs.join(0));
+        let pin = reader.pin();
+        for _ in 0..5 * MOST {
+            let f = freed.clone();
+            often.pin().retire(move || {
+                f.fetch_add(1, Ordering::Relaxed);
+            })
+        }
+        let share = |p: &Participant| {
+            let before = freed.load(Ordering::Relaxed);
+            // The pace is of the clock's: not every call looks for pins.
+            epochs.scan();
+            p.collect_paced();
+            freed.load(Ordering::Relaxed) - before
+        };
+        assert_eq!(share(&often), 0, "the reader is there");
+        drop(pin);
+        assert_eq!([share(&often), share(&other), share(&often)], [MOST as u64; 3]);
+        other.collect();
+        assert_eq!(freed.load(Ordering::Relaxed), 5 * MOST as u64);
+        assert!(!epochs.left.load(Ordering::Relaxed))
     }
 
     /// With a plain pointer: under a sanitizer, or just by luck, a premature free shows.

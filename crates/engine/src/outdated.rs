@@ -4,7 +4,6 @@
 //! They are charged to the memory limit as they are noted, so that a building that notes too many fails while
 //! it can. The commit, which cannot fail, hands them to a collector's queue, which charges them anew.
 use crate::charge::Charge;
-use ondol_base::sync::Mutex;
 use ondol_kernel::collect::{Garbage, Item};
 use ondol_kernel::kernel::Kernel;
 use ondol_kernel::memory::Budget;
@@ -47,10 +46,13 @@ impl Outdated {
     pub fn hand_over(mut self, at: u64, kernel: &Kernel) {
         // It is charged there, item by item.
         self.charge.clear();
-        let mut queue = Garbage::new(&kernel.space.budget);
-        self.items.drain(..).for_each(|item| queue.push(at, item));
-        if queue.is_to_be_listed() {
-            kernel.collector.list(&Arc::new(Mutex::new(queue)))
+        let queue = Arc::new(Garbage::new(&kernel.space.budget));
+        let mut fresh = queue.fresh();
+        self.items.drain(..).for_each(|item| fresh.push(at, item));
+        let unlisted = fresh.is_to_be_listed();
+        drop(fresh);
+        if unlisted {
+            kernel.collector.list(&queue)
         }
     }
 }

@@ -17,7 +17,11 @@
 //!   dropped is not among them, and comes back with the same rollback.
 //! - **C6** A queue that is not empty is in the collector's list, or about to be put there by whoever filled
 //!   it. So sessions that leave nothing behind cost nothing, however many they are. The list's lock may be
-//!   held while a queue's is taken, not the other way round.
+//!   held while that of a queue's fresh items is taken, not the other way round.
+//! - **C7** An old snapshot that goes leaves as much to do as was changed beside it. No commit waits for that:
+//!   who works on a queue has its kept items, and holds the fresh ones for as long as it takes some into its
+//!   hand. So at most one works on a queue, and items are worked on in the order that they came in. A session
+//!   does a share of the work each time; where it finds the collector at it, that one leaves the queue to it.
 use crate::heap::Heap;
 use crate::kernel::Kernel;
 use crate::memory::{Budget, Space};
@@ -29,13 +33,13 @@ use ondol_base::barrier::Seldom;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
-use ondol_base::sync::{Mutex, yield_point};
+use ondol_base::sync::{Mutex, MutexGuard, yield_point};
 use ondol_durability::page::PageId;
 use ondol_durability::{CommitTs, HeapId};
 use ondol_index::Moves;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub enum Item {
     /// The slot got a node.
@@ -48,65 +52,139 @@ pub enum Item {
 
 /// One session's queue.
 pub struct Garbage {
-    /// Not visible yet, or not looked at yet.
-    fresh: VecDeque<(CommitTs, Item)>,
-    /// Looked at, waiting for old snapshots to go.
+    fresh: Mutex<Fresh>,
+    kept: Mutex<Kept>,
+    /// Items that are in neither, or kept: changed with `fresh` held where it grows (C7).
+    waiting: AtomicUsize,
+    /// The session found somebody else at work (C7).
+    wanted: AtomicBool,
+}
+
+/// Not visible yet, or not looked at yet.
+pub struct Fresh {
+    items: VecDeque<(CommitTs, Item)>,
+    charge: Charge,
+    /// See C6.
+    listed: bool,
+}
+
+/// What was looked at, whose lock is held by whoever works on the queue (C7).
+struct Kept {
+    /// Waiting for old snapshots to go.
     held: VecDeque<(CommitTs, Item)>,
     /// Waiting for transactions to end (C5).
     blocked: VecDeque<(CommitTs, Item)>,
+    charge: Charge,
+}
+
+/// What items take, and how much of it is charged. A commit cannot fail any more, so it is charged in any
+/// case, and later statements are refused.
+struct Charge {
     budget: Arc<Budget>,
-    /// What the items take, and how much of it is charged. A commit cannot fail any more, so it is charged in
-    /// any case, and later statements are refused.
     bytes: usize,
     charged: usize,
-    /// See C6.
-    listed: bool,
 }
 
 /// Bytes of items that are charged at once; as many are free.
 const STEP: usize = 64 << 10;
 
+impl Charge {
+    fn new(budget: &Arc<Budget>) -> Charge {
+        Charge { budget: budget.clone(), bytes: 0, charged: 0 }
+    }
+    fn add(&mut self, item: &Item) {
+        self.bytes += item.bytes();
+        if self.bytes > self.charged + STEP {
+            self.budget.force(STEP);
+            self.charged += STEP
+        }
+    }
+    fn take_off(&mut self, item: &Item) {
+        self.bytes -= item.bytes();
+        if self.charged >= self.bytes + STEP {
+            self.budget.give_back(STEP);
+            self.charged -= STEP
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.give_back(self.charged)
+    }
+}
+
 impl Garbage {
     pub fn new(budget: &Arc<Budget>) -> Garbage {
+        let fresh = Fresh { items: VecDeque::new(), charge: Charge::new(budget), listed: false };
+        let (held, blocked) = (VecDeque::new(), VecDeque::new());
         Garbage {
-            fresh: VecDeque::new(),
-            held: VecDeque::new(),
-            blocked: VecDeque::new(),
-            budget: budget.clone(),
-            bytes: 0,
-            charged: 0,
-            listed: false,
+            fresh: Mutex::new(fresh),
+            kept: Mutex::new(Kept { held, blocked, charge: Charge::new(budget) }),
+            waiting: AtomicUsize::new(0),
+            wanted: AtomicBool::new(false),
         }
+    }
+    /// To be filled. Nobody holds it for long (C7).
+    pub fn fresh(&self) -> MutexGuard<'_, Fresh> {
+        self.fresh.lock()
+    }
+    /// Takes items that are visible to everyone into the caller's hand.
+    fn take(&self, until: CommitTs, hand: &mut Vec<(CommitTs, Item)>) {
+        let mut fresh = self.fresh.lock();
+        while hand.len() < TURN
+            && let Some(next) = fresh.items.pop_front_if(|(c, _)| *c <= until)
+        {
+            fresh.charge.take_off(&next.1);
+            hand.push(next)
+        }
+        self.waiting.fetch_add(hand.len(), Ordering::Relaxed);
+    }
+    /// Leaves the list if it is empty: with it goes most of the memory of what was there.
+    fn is_done(&self) -> bool {
+        let mut fresh = self.fresh.lock();
+        let done = fresh.items.is_empty() && self.waiting.load(Ordering::Relaxed) == 0;
+        if done {
+            fresh.listed = false;
+            fresh.items.shrink_to(KEPT)
+        }
+        done
+    }
+    pub fn len(&self) -> usize {
+        let fresh = self.fresh.lock();
+        fresh.items.len() + self.waiting.load(Ordering::Relaxed)
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Fresh {
+    pub fn push(&mut self, c: CommitTs, item: Item) {
+        self.charge.add(&item);
+        self.items.push_back((c, item))
     }
     /// Whether the caller, who has filled it, is to call [`Collector::list`] once it has let go of it (C6).
     #[inline]
     pub fn is_to_be_listed(&mut self) -> bool {
-        !self.listed && !self.is_empty() && {
+        !self.listed && !self.items.is_empty() && {
             self.listed = !mutated("garbage_unlisted");
             self.listed
         }
     }
-    /// Leaves the list if it is empty: with it goes most of the memory of what was there.
-    fn is_done(&mut self) -> bool {
-        let done = self.is_empty();
-        if done {
-            self.listed = false;
-            for queue in [&mut self.fresh, &mut self.held, &mut self.blocked] {
-                queue.shrink_to(KEPT)
-            }
-        }
-        done
+    /// The session itself should work on it. What cannot go yet makes that no more frequent.
+    pub fn is_overdue(&self) -> bool {
+        self.items.len() >= PATIENCE && self.items.len() % PATIENCE < 16
     }
-    pub fn push(&mut self, c: CommitTs, item: Item) {
-        self.count(&item);
-        self.fresh.push_back((c, item))
-    }
+}
+
+impl Kept {
     fn hold(&mut self, c: CommitTs, item: Item) {
-        self.count(&item);
+        self.charge.add(&item);
         self.held.push_back((c, item))
     }
     fn block(&mut self, c: CommitTs, item: Item) {
-        self.count(&item);
+        self.charge.add(&item);
         self.blocked.push_back((c, item))
     }
     /// Lets the blocked items be looked at again once the row of one is nobody's: most are blocked by one
@@ -119,58 +197,20 @@ impl Garbage {
             self.blocked.drain(..).rev().for_each(|blocked| self.held.push_front(blocked))
         }
     }
-    fn next_fresh(&mut self, until: CommitTs) -> Option<(CommitTs, Item)> {
-        let next = match self.fresh.front() {
-            Some((c, _)) if *c <= until => self.fresh.pop_front()?,
-            _ => return None,
-        };
-        self.discount(&next.1);
-        Some(next)
-    }
     fn next_held(&mut self, until: CommitTs) -> Option<(CommitTs, Item)> {
-        let next = match self.held.front() {
-            Some((c, _)) if *c <= until => self.held.pop_front()?,
-            _ => return None,
-        };
-        self.discount(&next.1);
+        let next = self.held.pop_front_if(|(c, _)| *c <= until)?;
+        self.charge.take_off(&next.1);
         Some(next)
     }
-    fn count(&mut self, item: &Item) {
-        self.bytes += item.bytes();
-        if self.bytes > self.charged + STEP {
-            self.budget.force(STEP);
-            self.charged += STEP
-        }
-    }
-    fn discount(&mut self, item: &Item) {
-        self.bytes -= item.bytes();
-        if self.charged >= self.bytes + STEP {
-            self.budget.give_back(STEP);
-            self.charged -= STEP
-        }
-    }
-    /// The session itself should work on it. What cannot go yet makes that no more frequent.
-    pub fn is_overdue(&self) -> bool {
-        self.fresh.len() >= PATIENCE && self.fresh.len() % PATIENCE < 16
-    }
-    pub fn len(&self) -> usize {
-        self.fresh.len() + self.held.len() + self.blocked.len()
-    }
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl Drop for Garbage {
-    fn drop(&mut self) {
-        self.budget.give_back(self.charged)
+    fn len(&self) -> usize {
+        self.held.len() + self.blocked.len()
     }
 }
 
 #[derive(Default)]
 pub struct Collector {
     /// The queues that are not empty (C6).
-    queues: Mutex<Vec<Arc<Mutex<Garbage>>>>,
+    queues: Mutex<Vec<Arc<Garbage>>>,
     /// The last horizon: good for a while, since asking for one interrupts all who run.
     horizon: Mutex<Horizon>,
     seldom: Seldom,
@@ -178,22 +218,28 @@ pub struct Collector {
 
 /// How long a session lets its queue grow before it works on it.
 const PATIENCE: usize = 512;
+/// How many items it works on then, at the least: more than have come since, so that what an old snapshot has
+/// kept gets less.
+const SHARE: usize = 2 * PATIENCE;
 /// Items that an empty queue keeps the memory of.
 const KEPT: usize = 32;
 
 impl Collector {
     /// See C6.
     #[cold]
-    pub fn list(&self, queue: &Arc<Mutex<Garbage>>) {
+    pub fn list(&self, queue: &Arc<Garbage>) {
         self.queues.lock().push(queue.clone())
     }
 
-    /// A session's share of the work, after a commit that found its queue [`Garbage::is_overdue`].
-    pub fn help(&self, queue: &Arc<Mutex<Garbage>>, participant: &Participant, kernel: &Kernel) {
-        let Some(mut q) = queue.try_lock() else { return };
+    /// A session's share of the work, after a commit that found its queue [`Fresh::is_overdue`] (C7).
+    pub fn help(&self, queue: &Garbage, participant: &Participant, kernel: &Kernel) {
+        let Some(mut kept) = queue.kept.try_lock() else {
+            queue.wanted.store(true, Ordering::Relaxed);
+            return;
+        };
         let h = self.recent_horizon(kernel);
-        work(&mut q, &h, participant, kernel);
-        drop(q);
+        work(queue, &mut kept, &h, participant, kernel, |done| done >= SHARE);
+        drop(kept);
         participant.collect_paced()
     }
 
@@ -213,21 +259,21 @@ impl Collector {
         let mut left = false;
         let mut h = None;
         for q in &queues {
-            let mut q = q.lock();
             if !q.is_empty() {
                 let next = if h.is_none() { self.new_horizon(kernel) } else { self.recent_horizon(kernel) };
-                work(&mut q, h.insert(next), participant, kernel);
+                let is_wanted = |_| q.wanted.swap(false, Ordering::Relaxed);
+                work(q, &mut q.kept.lock(), h.insert(next), participant, kernel, is_wanted);
                 left |= !q.is_empty()
             }
         }
         drop(queues);
-        self.queues.lock().retain(|q| !q.lock().is_done());
+        self.queues.lock().retain(|q| !q.is_done());
         participant.collect();
         left
     }
 
     pub fn backlog(&self) -> usize {
-        self.queues.lock().iter().map(|q| q.lock().len()).sum()
+        self.queues.lock().iter().map(|q| q.len()).sum()
     }
 }
 
@@ -279,22 +325,32 @@ impl Unlinked {
 /// Items under one pin.
 const TURN: usize = 64;
 
-fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
+/// Works on a queue until nothing is left that can go, or `is_enough` of what was done, an item at a time.
+fn work(
+    q: &Garbage,
+    kept: &mut Kept,
+    h: &Horizon,
+    participant: &Participant,
+    kernel: &Kernel,
+    is_enough: impl Fn(usize) -> bool,
+) {
     let mut unlinked = Unlinked::default();
     let mut last = Oid::NONE;
-    q.unblock(&kernel.space);
-    let mut more = true;
-    while more {
+    kept.unblock(&kernel.space);
+    let (mut hand, mut done) = (Vec::with_capacity(TURN), 0);
+    while !is_enough(done) {
+        // What is held while the others are looked at waits for a later horizon.
+        let held = kept.held.front().is_some_and(|(c, _)| *c <= h.oldest);
+        match held {
+            true => hand.extend(std::iter::from_fn(|| kept.next_held(h.oldest)).take(TURN)),
+            false => q.take(h.visible, &mut hand),
+        }
+        if hand.is_empty() {
+            break;
+        }
+        done += hand.len();
         let pin = participant.pin();
-        for _ in 0..TURN {
-            let (held, next) = match q.next_held(h.oldest) {
-                Some(next) => (true, Some(next)),
-                None => (false, q.next_fresh(h.visible)),
-            };
-            let Some((c, item)) = next else {
-                more = false;
-                break;
-            };
+        for (c, item) in hand.drain(..) {
             if !item.stands(&kernel.space) {
                 continue;
             }
@@ -302,14 +358,22 @@ fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel
                 Item::Prune { oid, heap } if !held => {
                     if oid != last {
                         last = oid;
-                        prune(oid, heap, c, h, &mut unlinked, kernel, q)
+                        prune(oid, heap, c, h, &mut unlinked, kernel, kept)
                     }
                 }
-                item if held || c <= h.oldest => finish(item, c, h, participant, &mut unlinked, kernel, q),
-                item => q.hold(c, item),
+                item if held || c <= h.oldest => finish(item, c, h, participant, &mut unlinked, kernel, kept),
+                item => kept.hold(c, item),
             }
         }
-        unlinked.retire(&pin, &kernel.space)
+        unlinked.retire(&pin, &kernel.space);
+        q.waiting.store(kept.len(), Ordering::Relaxed)
+    }
+    // The collector asks who is empty.
+    q.waiting.store(kept.len(), Ordering::Relaxed);
+    for queue in [&mut kept.held, &mut kept.blocked] {
+        if queue.is_empty() {
+            queue.shrink_to(KEPT)
+        }
     }
 }
 
@@ -320,18 +384,18 @@ fn finish(
     participant: &Participant,
     unlinked: &mut Unlinked,
     kernel: &Kernel,
-    q: &mut Garbage,
+    kept: &mut Kept,
 ) {
     match item {
         Item::Prune { oid, heap } => {
             kernel.space.word(oid.bits() + 8).fetch_and(!HELD, Ordering::AcqRel);
-            prune(oid, heap, c, h, unlinked, kernel, q)
+            prune(oid, heap, c, h, unlinked, kernel, kept)
         }
         Item::Entry { oid, table, index, key } => {
             thin(&kernel.space, oid, h, unlinked);
             let gone = remove_entry(&kernel.space, participant, &table, &index, &key, oid, None);
             if !gone && !mutated("entry_given_up") {
-                q.block(c, Item::Entry { oid, table, index, key })
+                kept.block(c, Item::Entry { oid, table, index, key })
             }
         }
         Item::Slot { oid, heap } => {
@@ -350,11 +414,11 @@ fn prune(
     h: &Horizon,
     unlinked: &mut Unlinked,
     kernel: &Kernel,
-    q: &mut Garbage,
+    kept: &mut Kept,
 ) {
     let left = thin(&kernel.space, oid, h, unlinked);
     if left && kernel.space.word(oid.bits() + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
-        q.hold(c.max(h.oldest + 1), Item::Prune { oid, heap })
+        kept.hold(c.max(h.oldest + 1), Item::Prune { oid, heap })
     }
 }
 
@@ -489,21 +553,25 @@ mod tests {
     #[test]
     fn what_waits_to_be_collected_is_charged() {
         let budget = Budget::new(64 << 20);
-        let mut q = Garbage::new(&budget);
+        let q = Garbage::new(&budget);
         for c in 1..=20_000 {
             // SAFETY: nobody follows it.
             let oid = unsafe { Oid::from_bits(c * 64) };
-            q.push(c, Item::Prune { oid, heap: 2 })
+            q.fresh().push(c, Item::Prune { oid, heap: 2 })
         }
         let all = 20_000 * size_of::<(CommitTs, Item)>();
         assert!(budget.used() + STEP >= all && budget.used() <= all, "{} of {all}", budget.used());
-        while let Some((c, item)) = q.next_fresh(15_000) {
-            if c % 2 == 0 {
-                q.hold(c, item)
+        let mut hand = Vec::new();
+        loop {
+            q.take(15_000, &mut hand);
+            if hand.is_empty() {
+                break;
             }
+            let even = hand.drain(..).filter(|(c, _)| c % 2 == 0);
+            even.for_each(|(c, item)| q.kept.lock().hold(c, item))
         }
         let left = 12_500 * size_of::<(CommitTs, Item)>();
-        assert!(budget.used().abs_diff(left) <= STEP, "{} of {left}", budget.used());
+        assert!(budget.used().abs_diff(left) <= 2 * STEP, "{} of {left}", budget.used());
         drop(q);
         assert_eq!(budget.used(), 0);
     }

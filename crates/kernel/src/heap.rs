@@ -454,12 +454,8 @@ impl Heap {
         if !versions.is_empty() {
             self.space.budget.give_back(bytes);
             // A checkpoint may be reading them.
-            participant.pin().retire(move || {
-                for p in versions {
-                    // SAFETY: unlinked above; readers are waited for (epoch/E2).
-                    unsafe { Version::free(p as *mut Version) }
-                }
-            })
+            // SAFETY: unlinked above; readers are waited for (epoch/E2).
+            unsafe { participant.pin().retire_all(versions, Version::free_at) }
         }
     }
 

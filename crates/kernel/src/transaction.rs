@@ -30,7 +30,6 @@ use ondol_base::barrier;
 use ondol_base::epoch::{Guard, Line, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::park::Parker;
-use ondol_base::sync::Mutex;
 use ondol_durability::delta::Changes;
 use ondol_durability::log::{Log, StreamId};
 use ondol_durability::{CommitTs, TxnId};
@@ -318,7 +317,7 @@ pub struct Session {
     kernel: Arc<Kernel>,
     participant: Participant,
     claims: Claims,
-    garbage: Arc<Mutex<Garbage>>,
+    garbage: Arc<Garbage>,
     number: u64,
     sequence: u64,
     pub stream: StreamId,
@@ -381,7 +380,7 @@ impl Session {
     }
     fn numbered(kernel: Arc<Kernel>, number: u64) -> Session {
         let participant = kernel.epochs.join(IDLE);
-        let garbage = Arc::new(Mutex::new(Garbage::new(&kernel.space.budget)));
+        let garbage = Arc::new(Garbage::new(&kernel.space.budget));
         let stream = StreamId((number % kernel.log.streams().max(1) as u64) as u16);
         Session {
             participant,

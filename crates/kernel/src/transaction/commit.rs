@@ -193,7 +193,7 @@ impl Session {
         let rekeyed = all_indexes(&mut t.tables) || t.rekeyed;
         // Nodes unlinked below are looked at again.
         let pin = self.participant.pin();
-        let mut garbage = self.garbage.lock();
+        let mut garbage = self.garbage.fresh();
         let id = t.state().id;
         let mut shares = false;
         // From the first to the last: a slot's nodes come in the order they were pushed, and it is installed

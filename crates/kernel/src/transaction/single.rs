@@ -116,7 +116,7 @@ impl Session {
             apply(space, row(oid), v);
             v.ts.store(c, Ordering::Release);
             word0.store(c, Ordering::Release);
-            let mut garbage = self.garbage.lock();
+            let mut garbage = self.garbage.fresh();
             garbage.push(c, Item::Prune { oid, heap: table.rows.id });
             self.overdue = garbage.is_overdue();
             let unlisted = garbage.is_to_be_listed();
