@@ -280,13 +280,18 @@ impl Participant {
     }
     #[cold]
     fn free_others(&self, passed: u64, most: usize) {
-        let Some(mut orphans) = self.epochs.orphans.try_lock() else { return };
+        // What may be long is looked through by those who free all.
+        let mut orphans = if most <= MOST { None } else { self.epochs.orphans.try_lock() };
         let Some(mut ready) = self.epochs.ready.try_lock() else { return };
-        ready.extend(orphans.extract_if(.., |r| r.0 < passed));
+        if let Some(orphans) = &mut orphans {
+            ready.extend(orphans.extract_if(.., |r| r.0 < passed))
+        }
         let kept = ready.len().saturating_sub(most);
         let free = ready.split_off(kept);
-        self.epochs.left.store(!ready.is_empty() || !orphans.is_empty(), Ordering::Relaxed);
-        drop((ready, orphans));
+        if let Some(orphans) = orphans {
+            self.epochs.left.store(!ready.is_empty() || !orphans.is_empty(), Ordering::Relaxed)
+        }
+        drop(ready);
         free.into_iter().for_each(Retired::free)
     }
 }
