@@ -28,7 +28,7 @@ use crate::sync::Mutex;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Words of a participant that the owner may publish for others (snapshots, tables in use).
 pub const WORDS: usize = 14;
@@ -75,6 +75,8 @@ pub struct Epochs {
     passed: AtomicU64,
     seldom: Seldom,
     lines: crate::sync::RwLock<LineBlocks>,
+    /// All lines before it are taken.
+    free_from: AtomicUsize,
     /// Of participants that have gone.
     orphans: Mutex<Vec<Retired>>,
     /// What may be freed (E6). Its lock is taken after that of `orphans`.
@@ -129,6 +131,7 @@ impl Epochs {
             passed: AtomicU64::new(1),
             seldom: Seldom::default(),
             lines: Default::default(),
+            free_from: AtomicUsize::new(0),
             orphans: Mutex::default(),
             ready: Mutex::default(),
             left: AtomicBool::new(false),
@@ -138,8 +141,11 @@ impl Epochs {
     /// A participant whose published words all start as `idle`.
     pub fn join(self: &Arc<Self>, idle: u64) -> Participant {
         let mut lines = self.lines.write();
-        let free = lines.iter().position(|l| l.taken.load(Ordering::Relaxed) == 0);
+        // Who leaves meanwhile lowers it again.
+        let from = self.free_from.swap(usize::MAX, Ordering::Relaxed);
+        let free = (from..lines.count).find(|at| lines.get(*at).taken.load(Ordering::Relaxed) == 0);
         let at = free.unwrap_or_else(|| lines.add());
+        self.free_from.fetch_min(at + 1, Ordering::Relaxed);
         let line = lines.get(at);
         for w in &line.words {
             w.store(idle, Ordering::Relaxed);
@@ -308,7 +314,9 @@ impl Drop for Participant {
             orphans.append(&mut bag);
             self.epochs.left.store(true, Ordering::Relaxed)
         }
+        let number = self.line().number();
         self.line().taken.store(0, Ordering::Release);
+        self.epochs.free_from.fetch_min(number as usize - 1, Ordering::Relaxed);
     }
 }
 
