@@ -160,6 +160,11 @@ impl Epochs {
         }
     }
 
+    /// Whether something is left that participants who have gone, or who free by shares, leave to others.
+    pub fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
     /// Visits every line in use.
     pub fn for_each(&self, mut f: impl FnMut(&Line)) {
         for l in self.lines.read().iter() {

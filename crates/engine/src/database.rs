@@ -521,7 +521,7 @@ impl Database {
     /// Waits until nothing is left to collect that could be collected; for tests and measurements.
     pub fn settle(&self) {
         for _ in 0..1000 {
-            if self.kernel.collector.backlog() == 0 {
+            if self.kernel.collector.backlog() == 0 && !self.kernel.epochs.has_left() {
                 break;
             }
             thread::sleep(Duration::from_millis(5))

@@ -18,7 +18,7 @@
 //! - **C6** A queue that is not empty is in the collector's list, or about to be put there by whoever filled
 //!   it. So sessions that leave nothing behind cost nothing, however many they are. The list's lock may be
 //!   held while that of a queue's fresh items is taken, not the other way round.
-//! - **C7** An old snapshot that goes leaves as much to do as was changed beside it. No commit waits for that:
+//! - **C7** An old snapshot that goes leaves as much to do as was changed beside it. No commit waits for it:
 //!   who works on a queue has its kept items, and holds the fresh ones for as long as it takes some into its
 //!   hand. So at most one works on a queue, and items are worked on in the order that they came in. A session
 //!   does a share of the work each time; where it finds the collector at it, that one leaves the queue to it.

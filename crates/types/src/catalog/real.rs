@@ -75,10 +75,27 @@ fn write(f: f32, out: &mut String) {
         // The nearest of one digit more does not.
         let digits = shortest.bytes().take_while(|b| *b != b'e').filter(u8::is_ascii_digit).count();
         shortest = format!("{f:.digits$e}");
+    } else if let Some(even) = even_of_tie(f, &shortest) {
+        shortest = even
     }
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let digits = mantissa.replace('.', "");
     text::write_digits(&digits, exponent.parse().unwrap_or(0), 6, out)
+}
+
+/// The decimal one below in its last digit, which is even, where the number lies exactly in the middle between
+/// the two, and it reads back to it as well.
+fn even_of_tie(f: f32, decimal: &str) -> Option<String> {
+    let (mantissa, exponent) = decimal.split_once('e')?;
+    let last = mantissa.bytes().last().filter(|d| d % 2 == 1)?;
+    let even = format!("{}{}", &mantissa[..mantissa.len() - 1], char::from(last - 1));
+    // All of its digits: fewer than 120.
+    let exact = format!("{:.120e}", f64::from(f));
+    let point = if even.contains('.') { "" } else { "." };
+    let middle = exact.strip_prefix(&format!("{even}{point}5"))?;
+    let is_middle = middle.trim_start_matches('0').starts_with('e');
+    let even = format!("{even}e{exponent}");
+    (is_middle && even.parse() == Ok(f)).then_some(even)
 }
 
 /// Whether a decimal lies exactly in the middle between a number and a neighbour: such a middle is a double.
@@ -322,6 +339,14 @@ mod tests {
     use crate::TypeId;
     use crate::catalog::tests::is_refused;
 
+    #[test]
+    fn between_two_shortest_texts_the_even_one_is_taken() {
+        for (f, text) in [(3441480.25, "3.4414802e+06"), (3441480.75, "3.4414808e+06"), (0.1, "0.1")] {
+            let mut out = String::new();
+            super::write(f, &mut out);
+            assert_eq!(out, text)
+        }
+    }
     #[test]
     fn what_is_no_real_is_refused() {
         is_refused(TypeId::FLOAT4, "x", "22P02", "invalid input syntax for type real: \"x\"");
