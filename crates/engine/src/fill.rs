@@ -570,10 +570,14 @@ pub(crate) fn duplicate(
     if def.options.exclusion {
         let message = format!("could not create exclusion constraint \"{}\"", def.name);
         return SqlError::new(sqlstate::EXCLUSION_VIOLATION, message)
-            .detail(format!("Key ({names})=({values}) conflicts with key ({names})=({values})."));
+            .detail(format!("Key ({names})=({values}) conflicts with key ({names})=({values})."))
+            .table(table.def.schema, &table.def.name)
+            .constraint(&def.name);
     }
     SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", def.name))
         .detail(format!("Key ({names})=({values}) is duplicated."))
+        .table(table.def.schema, &table.def.name)
+        .constraint(&def.name)
 }
 
 /// An entry to be taken out when no version has its key any more.

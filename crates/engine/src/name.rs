@@ -18,7 +18,7 @@
 use crate::catalog::{Catalog, FunctionDef, Relation};
 use crate::table::Table;
 pub use ondol_types::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, TEMPORARY};
-use ondol_types::user::composite;
+use ondol_types::user::{UserDef, composite};
 use ondol_types::{Type, TypeId, name};
 use std::sync::{Arc, LazyLock};
 
@@ -258,6 +258,14 @@ impl Catalog {
         match self.find_type(path, &user.name).is_some_and(is_it) {
             true => ty.to_string(),
             false => format!("{}.{ty}", name::quote(self.schema_name(user.schema))),
+        }
+    }
+    /// The name of a type that users have defined, with its schema unless it is found without.
+    pub fn shown_user(&self, path: &Path, user: &UserDef) -> String {
+        match self.find_type(path, &user.name).is_some_and(|t| t.user().is_some_and(|u| u.is_same_type(user)))
+        {
+            true => name::quote(&user.name),
+            false => self.qualified(&Name::new(user.schema, &*user.name)),
         }
     }
     /// Whether the table is what its name means on the path, or can be meant with its schema only.

@@ -224,4 +224,6 @@ impl<'a> Conversion<'a> {
 fn has_nulls(table: &Table, column: &str) -> SqlError {
     let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.def.name);
     SqlError::new(sqlstate::NOT_NULL_VIOLATION, message)
+        .table(table.def.schema, &table.def.name)
+        .column(column)
 }

@@ -610,16 +610,18 @@ impl Session {
     /// N2.
     #[inline]
     pub(crate) fn ended<T>(&mut self, done: SqlResult<T>) -> SqlResult<T> {
-        if done.is_err() {
-            self.abandon_statement()
-        }
-        done
+        done.map_err(|e| self.abandon_statement(e))
     }
 
     #[cold]
-    fn abandon_statement(&mut self) {
+    fn abandon_statement(&mut self, mut e: SqlError) -> SqlError {
+        let about = &mut e.0.about;
+        if let Some(number) = about.in_schema.take() {
+            about.schema = Some(self.connection.catalog().schema_name(number).to_string())
+        }
         self.connection.abort_statement();
-        self.cursors.sweep()
+        self.cursors.sweep();
+        e
     }
 
     pub(crate) fn fit<'v>(&self, given: &'v [Value], wanted: &[TypeId]) -> SqlResult<Vec<Cow<'v, Value>>> {

@@ -79,6 +79,19 @@ impl Message {
         let found = fields.find(|f| f.first() == Some(&(code as u8)))?;
         Some(String::from_utf8(found[1..].to_vec()).unwrap())
     }
+    /// Where a description's columns come from: OIDs of tables, numbers of columns.
+    fn origins(&self) -> Vec<(i32, i16)> {
+        assert_eq!(self.kind, 'T');
+        let mut rest = &self.body[2..];
+        let mut all = vec![];
+        for _ in 0..self.i16(0) {
+            let tail = &rest[rest.iter().position(|b| *b == 0).unwrap() + 1..];
+            let number = |at: usize| i16::from_be_bytes(tail[at..at + 2].try_into().unwrap());
+            all.push((i32::from_be_bytes(tail[..4].try_into().unwrap()), number(4)));
+            rest = &tail[18..]
+        }
+        all
+    }
     /// Names, OIDs and forms of a description's columns.
     fn columns(&self) -> Vec<(String, i32, i16)> {
         assert_eq!(self.kind, 'T');
@@ -435,6 +448,72 @@ fn simple_queries() {
     assert_eq!(c.query("SET TimeZone = 'Europe/Berlin'"), "C(SET) Z(I)");
     assert_eq!(c.query("BEGIN; SET application_name = 'x'"), "C(BEGIN) C(SET) S Z(T)");
     assert_eq!(c.query("ROLLBACK"), "C(ROLLBACK) S Z(I)");
+}
+
+/// Schema, table, column, data type and constraint, for programs: `-` where an error has none.
+#[test]
+fn errors_name_what_they_are_about() {
+    let mut c = serve(|_| {}).client_of();
+    c.query(
+        "CREATE SCHEMA s;
+         CREATE TABLE s.p (a integer PRIMARY KEY, b text NOT NULL, c integer CONSTRAINT pos CHECK (c > 0),
+             EXCLUDE (c WITH =));
+         CREATE TABLE s.f (x integer CONSTRAINT points REFERENCES s.p, y integer);
+         CREATE DOMAIN s.d AS integer NOT NULL CONSTRAINT ten CHECK (VALUE < 10);
+         CREATE TABLE s.e (d s.d);
+         INSERT INTO s.p VALUES (1, 'x', 1); INSERT INTO s.f VALUES (1, NULL); INSERT INTO s.e VALUES (7)",
+    );
+    for (text, wanted) in [
+        ("INSERT INTO s.p VALUES (1, 'x', 2)", "23505 s p - - p_pkey"),
+        ("INSERT INTO s.p VALUES (2, NULL, 2)", "23502 s p b - -"),
+        ("INSERT INTO s.p VALUES (2, 'x', 0)", "23514 s p - - pos"),
+        ("INSERT INTO s.p VALUES (2, 'x', 1)", "23P01 s p - - p_c_excl"),
+        ("INSERT INTO s.f VALUES (9)", "23503 s f - - points"),
+        ("DELETE FROM s.p", "23503 s f - - points"),
+        ("SELECT 11::s.d", "23514 s - - d ten"),
+        ("INSERT INTO s.e VALUES (NULL)", "23502 s - - d -"),
+        ("ALTER TABLE s.f ADD CONSTRAINT five CHECK (x > 5)", "23514 s f - - five"),
+        ("ALTER TABLE s.f ALTER y SET NOT NULL", "23502 s f y - -"),
+        ("INSERT INTO s.f VALUES (1); CREATE UNIQUE INDEX one ON s.f (x)", "23505 s f - - one"),
+        ("ALTER DOMAIN s.d ADD CONSTRAINT five CHECK (VALUE < 5)", "23514 s e d - -"),
+        ("SELECT 1/0", "22012 - - - - -"),
+    ] {
+        let all = c.ask(&[query(text)]);
+        let e = all.iter().find(|m| m.kind == 'E').unwrap_or_else(|| panic!("{text}: {all:?}"));
+        let fields = ['C', 's', 't', 'c', 'd', 'n'].map(|code| e.field(code).unwrap_or("-".into()));
+        assert_eq!(fields.join(" "), wanted, "{text}");
+    }
+}
+
+/// A result's columns that are a table's or a view's say which.
+#[test]
+fn columns_say_where_they_come_from() {
+    let mut c = serve(|_| {}).client_of();
+    c.query("CREATE TABLE t (a integer, b text, c integer); CREATE VIEW v AS SELECT c, b FROM t");
+    let mut oid = |name: &str| {
+        let all = c.ask(&[query(&format!("SELECT '{name}'::regclass::oid"))]);
+        let value = all.iter().find(|m| m.kind == 'D').unwrap().values()[0].clone().unwrap();
+        String::from_utf8(value).unwrap().parse::<i32>().unwrap()
+    };
+    let (t, v) = (oid("t"), oid("v"));
+    let none = (0, 0);
+    for (text, wanted) in [
+        ("SELECT b, a, a + 1, 'x' FROM t", &[(t, 2), (t, 1), none, none][..]),
+        ("SELECT * FROM (SELECT c, a FROM t ORDER BY b) x", &[(t, 3), (t, 1)]),
+        ("WITH w AS (SELECT c FROM t) SELECT c, count(*) FROM w GROUP BY c", &[(t, 3), none]),
+        ("SELECT x.b, y.a FROM t x LEFT JOIN t y USING (a)", &[(t, 2), (t, 1)]),
+        ("SELECT b, c FROM v", &[(v, 2), (v, 1)]),
+        ("SELECT a FROM t UNION SELECT a FROM t", &[none]),
+        ("INSERT INTO t VALUES (1) RETURNING b, a, 3", &[(t, 2), (t, 1), none]),
+        ("UPDATE t SET a = 2 RETURNING c", &[(t, 3)]),
+        ("WITH w AS (SELECT 1) DELETE FROM t RETURNING t.b", &[(t, 2)]),
+    ] {
+        let all = c.ask(&[query(text)]);
+        let described = all.iter().find(|m| m.kind == 'T').unwrap_or_else(|| panic!("{text}: {all:?}"));
+        assert_eq!(described.origins(), wanted, "{text}");
+        let all = c.ask(&[parse("", text, &[]), describe('S', ""), sync()]);
+        assert_eq!(all.iter().find(|m| m.kind == 'T').unwrap().origins(), wanted, "{text}");
+    }
 }
 
 #[test]

@@ -266,6 +266,13 @@ pub enum SetOperation {
     Except,
 }
 
+/// A column of a table or a view, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub relation: u32,
+    pub column: u16,
+}
+
 /// What view a query is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Viewed {
@@ -1284,6 +1291,26 @@ impl Query {
     pub fn columns(&self) -> Vec<(String, Type)> {
         self.visible().map(|t| (t.name.clone(), t.expr.ty)).collect()
     }
+    /// The column of a table or a view that the target is, and nothing else; `around` has what WITH names
+    /// around the query.
+    fn origin(&self, target: &Expr, around: &[&With]) -> Option<Origin> {
+        let (rel, column) = match target.kind {
+            ExprKind::Column { depth: 0, rel, column } => (rel, column),
+            ExprKind::Group(n) => return self.origin(self.group_by.get(usize::from(n))?, around),
+            _ => return None,
+        };
+        let inner = match &self.rels.get(usize::from(rel))?.rel {
+            Rel::Table(t) if column != CTID => return Some(Origin { relation: t.def.id, column }),
+            Rel::Query(q) => match q.of_view {
+                Some(Viewed::View(relation)) => return Some(Origin { relation, column }),
+                _ => q,
+            },
+            Rel::With(n) => &self.with.iter().chain(around.iter().copied()).find(|w| w.number == *n)?.query,
+            _ => return None,
+        };
+        let around: Vec<&With> = self.with.iter().chain(around.iter().copied()).collect();
+        inner.origin(&inner.visible().nth(column.into())?.expr, &around)
+    }
     /// The targets that are part of the result.
     pub fn visible(&self) -> impl Iterator<Item = &Target> {
         self.targets.iter().filter(|t| !t.hidden)
@@ -1303,6 +1330,25 @@ impl Statement {
                 ["name", "setting", "description"].map(|n| (n.to_string(), Type::TEXT)).to_vec()
             }
             Statement::Show(name) => vec![(name.clone(), Type::TEXT)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where the result's columns come from, each by its place: what PostgreSQL tells clients of them.
+    pub fn origins(&self) -> Vec<Option<Origin>> {
+        let targets = |q: &Query, t: &[Target]| t.iter().map(|t| q.origin(&t.expr, &[])).collect();
+        match self {
+            Statement::Query(q) => q.visible().map(|t| q.origin(&t.expr, &[])).collect(),
+            Statement::Modify(m) => targets(&m.query, &m.returning),
+            Statement::Insert(i) => {
+                let own = |t: &Target| match t.expr.kind {
+                    ExprKind::Column { depth: 0, rel: 0, column } if column != CTID => {
+                        Some(Origin { relation: i.table.0.def.id, column })
+                    }
+                    _ => None,
+                };
+                i.returning.iter().map(own).collect()
+            }
             _ => Vec::new(),
         }
     }

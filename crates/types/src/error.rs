@@ -17,6 +17,20 @@ pub struct Fields {
     pub context: Option<String>,
     /// Byte offset into the statement's text, counted from 0.
     pub position: Option<usize>,
+    pub about: About,
+}
+
+/// What an error is about, for programs: plain names, without quotes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct About {
+    /// Of the table, or of the data type.
+    pub schema: Option<String>,
+    /// The schema by its number, which a session turns into `schema`.
+    pub in_schema: Option<u32>,
+    pub table: Option<String>,
+    pub column: Option<String>,
+    pub data_type: Option<String>,
+    pub constraint: Option<String>,
 }
 
 impl SqlError {
@@ -38,6 +52,23 @@ impl SqlError {
     /// Sets the position unless one is known already.
     pub fn at(mut self, position: usize) -> Self {
         self.0.position.get_or_insert(position);
+        self
+    }
+    /// It is about a table, whose schema has this number.
+    pub fn table(mut self, in_schema: u32, name: &str) -> Self {
+        (self.0.about.in_schema, self.0.about.table) = (Some(in_schema), Some(name.to_string()));
+        self
+    }
+    pub fn column(mut self, name: &str) -> Self {
+        self.0.about.column = Some(name.to_string());
+        self
+    }
+    pub fn data_type(mut self, schema: &str, name: &str) -> Self {
+        (self.0.about.schema, self.0.about.data_type) = (Some(schema.to_string()), Some(name.to_string()));
+        self
+    }
+    pub fn constraint(mut self, name: &str) -> Self {
+        self.0.about.constraint = Some(name.to_string());
         self
     }
     /// SQLSTATE 0A000.

@@ -110,6 +110,8 @@ pub fn complete(out: &mut Vec<u8>, tag: &str) {
 /// A column as a result's description has it.
 pub struct Field<'a> {
     pub name: &'a str,
+    /// The table's OID and the column's number, where its values are a column's.
+    pub origin: Option<(u32, i16)>,
     /// The type's OID, the bytes of its values (negative: they differ), and its modifier.
     pub oid: u32,
     pub size: i16,
@@ -120,8 +122,8 @@ pub struct Field<'a> {
 pub fn row_description<'a>(out: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Field<'a>>) {
     let m = Message::begin(out, b'T').i16(fields.len() as i16);
     let field = |m: Message<'_>, f: Field<'_>| {
-        // No table, no number of a column.
-        m.text(f.name).i32(0).i16(0).u32(f.oid).i16(f.size).i32(f.modifier).i16(f.is_binary.into());
+        let (table, column) = f.origin.unwrap_or((0, 0));
+        m.text(f.name).u32(table).i16(column).u32(f.oid).i16(f.size).i32(f.modifier).i16(f.is_binary.into());
     };
     let Message { out, start } = m;
     for f in fields {
@@ -156,6 +158,19 @@ pub fn report(out: &mut Vec<u8>, is_error: bool, severity: &str, fields: &Fields
     }
     if let Some(p) = position {
         m = m.byte(b'P').text(&p.to_string())
+    }
+    let about = &fields.about;
+    let names = [
+        (b's', &about.schema),
+        (b't', &about.table),
+        (b'c', &about.column),
+        (b'd', &about.data_type),
+        (b'n', &about.constraint),
+    ];
+    for (code, name) in names {
+        if let Some(name) = name {
+            m = m.byte(code).text(name)
+        }
     }
     m.byte(0).end()
 }
@@ -194,7 +209,7 @@ mod tests {
         out.clear();
         row_description(
             &mut out,
-            [Field { name: "a", oid: 23, size: 4, modifier: -1, is_binary: true }].into_iter(),
+            [Field { name: "a", origin: None, oid: 23, size: 4, modifier: -1, is_binary: true }].into_iter(),
         );
         assert_eq!(out, b"T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\x01");
         out.clear();

@@ -276,11 +276,14 @@ impl Gone {
             .map(|c| (table.columns[*c].name.clone(), table.columns[*c].ty))
             .collect();
         let values: Vec<Value> = key.parts.iter().map(|p| self.values[*p].clone()).collect();
-        SqlError::new(sqlstate::FOREIGN_KEY_VIOLATION, message).detail(format!(
-            "Key {} is still referenced from table \"{}\".",
-            shown(&columns, &values),
-            child.def.name
-        ))
+        SqlError::new(sqlstate::FOREIGN_KEY_VIOLATION, message)
+            .detail(format!(
+                "Key {} is still referenced from table \"{}\".",
+                shown(&columns, &values),
+                child.def.name
+            ))
+            .table(child.def.schema, &child.def.name)
+            .constraint(&key.name)
     }
 }
 
@@ -299,7 +302,9 @@ fn missing(child: &Table, key: &ForeignDef, parent: &Table, values: &[Value], mi
         "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
         child.def.name, key.name
     );
-    let error = SqlError::new(sqlstate::FOREIGN_KEY_VIOLATION, message);
+    let error = SqlError::new(sqlstate::FOREIGN_KEY_VIOLATION, message)
+        .table(child.def.schema, &child.def.name)
+        .constraint(&key.name);
     if mixed {
         return error.detail("MATCH FULL does not allow mixing of null and nonnull key values.");
     }

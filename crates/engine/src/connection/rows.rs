@@ -249,6 +249,8 @@ impl Connection {
             ),
         )
         .detail(row)
+        .table(table.def.schema, &table.def.name)
+        .column(&table.def.columns[column].name)
     }
 
     /// The error of a new row that one of the table's checks is false of, if the row has no NULL where none
@@ -258,7 +260,11 @@ impl Connection {
         let name = table.def.checks.get(check).map_or("", |c| &c.name);
         let message =
             format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.def.name);
-        self.refused_row(table, sqlstate::CHECK_VIOLATION, message, values)
+        let error = self.refused_row(table, sqlstate::CHECK_VIOLATION, message, values);
+        match error.sqlstate() == sqlstate::CHECK_VIOLATION {
+            true => error.table(table.def.schema, &table.def.name).constraint(name),
+            false => error,
+        }
     }
 
     /// The error of a new row of the table that a view does not show which holds new rows to that; likewise.
@@ -318,15 +324,18 @@ impl Connection {
         let (names, values) = (names.join(", "), values.join(", "));
         if i.def.options.exclusion {
             let message = format!("conflicting key value violates exclusion constraint \"{}\"", i.def.name);
-            return SqlError::new(sqlstate::EXCLUSION_VIOLATION, message).detail(format!(
-                "Key ({names})=({values}) conflicts with existing key ({names})=({values})."
-            ));
+            return SqlError::new(sqlstate::EXCLUSION_VIOLATION, message)
+                .detail(format!("Key ({names})=({values}) conflicts with existing key ({names})=({values})."))
+                .table(table.def.schema, &table.def.name)
+                .constraint(&i.def.name);
         }
         SqlError::new(
             sqlstate::UNIQUE_VIOLATION,
             format!("duplicate key value violates unique constraint \"{}\"", i.def.name),
         )
         .detail(format!("Key ({names})=({values}) already exists."))
+        .table(table.def.schema, &table.def.name)
+        .constraint(&i.def.name)
     }
 
     #[inline(always)]

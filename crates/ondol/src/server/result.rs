@@ -9,6 +9,7 @@ use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
 use ondol_base::sync::Mutex;
 use ondol_engine::{Charge, Token};
+use ondol_sql::catalog::oid_of;
 use ondol_types::catalog::Form;
 use ondol_types::error::Fields;
 use ondol_types::ty::Class;
@@ -91,6 +92,7 @@ pub(super) fn describe(columns: &[Column], forms: &[bool], out: &mut Vec<u8>) {
         let id = if ty.id == TypeId::UNKNOWN { TypeId::TEXT } else { ty.id };
         back::Field {
             name: &c.name,
+            origin: c.origin.map(|o| (oid_of(o.relation), o.column as i16 + 1)),
             oid: id.oid(),
             size: size_of(id),
             modifier: ty.typmod,

@@ -701,7 +701,9 @@ impl Session {
                     "check constraint \"{}\" of relation \"{}\" is violated by some row",
                     check.name, def.name
                 );
-                return Err(SqlError::new(sqlstate::CHECK_VIOLATION, message));
+                return Err(SqlError::new(sqlstate::CHECK_VIOLATION, message)
+                    .table(def.schema, &def.name)
+                    .constraint(&check.name));
             }
         }
         Ok(())

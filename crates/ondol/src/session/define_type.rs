@@ -157,17 +157,22 @@ impl Session {
                 let from = catalog.qualified(&table.def.full_name());
                 let array = if c.domain.is_some_and(TypeId::is_array) { "[]" } else { "" };
                 let text = format!("SELECT count({column}::{domain}{array}) FROM {from}");
-                let (name, table) = (&c.name, &table.def.name);
+                let (name, table) = (&c.name, &table.def);
                 self.run_over_and_over(&text).map_err(|e| match e.sqlstate() {
                     sqlstate::CHECK_VIOLATION => {
                         let message = format!(
-                            "column \"{name}\" of table \"{table}\" contains values that violate the new constraint"
+                            "column \"{name}\" of table \"{}\" contains values that violate the new constraint",
+                            table.name
                         );
                         SqlError::new(sqlstate::CHECK_VIOLATION, message)
+                            .table(table.schema, &table.name)
+                            .column(name)
                     }
                     sqlstate::NOT_NULL_VIOLATION => {
-                        let message = format!("column \"{name}\" of table \"{table}\" contains null values");
+                        let message = format!("column \"{name}\" of table \"{}\" contains null values", table.name);
                         SqlError::new(sqlstate::NOT_NULL_VIOLATION, message)
+                            .table(table.schema, &table.name)
+                            .column(name)
                     }
                     _ => e,
                 })?;

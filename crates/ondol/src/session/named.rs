@@ -343,7 +343,8 @@ impl Session {
             is_foreign: bound.is_foreign,
             ..Bound::of(Statement::Query(declare.query.clone()), bound.params.clone(), bound.catalog_version)
         };
-        let plan = Arc::new(Plan::new(self.compile(&query)?));
+        let plan = Plan::new(self.compile(&query)?).with_origins(&query.statement.origins());
+        let plan = Arc::new(plan);
         if !Suspended::can_be_left(&plan.program) {
             // A function does.
             return Err(SqlError::unsupported("DECLARE CURSOR for a query that changes rows"));

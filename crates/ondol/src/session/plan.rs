@@ -7,7 +7,7 @@
 //!   frame is loaded or a result's columns change.
 use crate::session::rows::Column;
 use ondol_engine::{Catalog, Charge, Path, Table};
-use ondol_sql::bound::Bound;
+use ondol_sql::bound::{Bound, Origin};
 use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::{Parted, PointRead, PointUpdate};
 use ondol_types::catalog::registered;
@@ -115,6 +115,14 @@ impl Plan {
         tables
             .map(|(t, then)| (t.estimate_rows().max(FEW), (*then).max(FEW)))
             .any(|(now, then)| now / then >= 8 || then / now >= 8)
+    }
+    /// With where its result's columns come from.
+    pub fn with_origins(mut self, origins: &[Option<Origin>]) -> Plan {
+        if origins.iter().any(Option::is_some) {
+            let of = |(c, origin): (&Column, &Option<Origin>)| Column { origin: *origin, ..c.clone() };
+            self.columns = self.columns.iter().zip(origins).map(of).collect()
+        }
+        self
     }
     /// Counts against the memory limit from now on.
     pub fn charged(mut self, mut charge: Charge) -> SqlResult<Plan> {

@@ -266,6 +266,7 @@ impl Session {
             return Ok(Ready::Other(Box::new(bound)));
         }
         let mut plan = Plan::new(self.compile(&bound)?).charged(charge)?;
+        plan = plan.with_origins(&bound.statement.origins());
         // A statement with notices is bound each time, so that they are told each time; one with a foreign
         // table, so that the file is looked at.
         plan.once = !bound.notices.is_empty() || bound.is_foreign;

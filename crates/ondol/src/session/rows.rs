@@ -3,6 +3,7 @@
 //! - **R1** A [`Rows`] that is cleared and filled again allocates nothing once it has grown; it holds rows in
 //!   the interpreter's form, which is decoded only where it is looked at.
 //! - **R2** char(n) values stand without their padding; [`Row::text`] adds it, as PostgreSQL shows it.
+use ondol_sql::bound::Origin;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::Sink;
 use ondol_types::style::Styles;
@@ -16,6 +17,8 @@ pub struct Column {
     pub ty: Type,
     /// How the session that asked shows its values.
     pub(crate) styles: Styles,
+    /// The column that its values are read from, where it is nothing else.
+    pub(crate) origin: Option<Origin>,
 }
 
 impl PartialEq for Column {
@@ -27,7 +30,7 @@ impl PartialEq for Column {
 impl Column {
     /// Its values are shown in the usual styles.
     pub fn new(name: impl Into<String>, ty: Type) -> Column {
-        Column { name: name.into(), ty, styles: Styles::USUAL }
+        Column { name: name.into(), ty, styles: Styles::USUAL, origin: None }
     }
 }
 

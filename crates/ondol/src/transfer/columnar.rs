@@ -368,6 +368,8 @@ impl Decoder {
                 def.name
             ),
         )
+        .table(def.schema, &def.name)
+        .column(name)
     }
 }
 

@@ -175,12 +175,14 @@ impl<'a> Binder<'a> {
             return self.named(arg, |b, arg| b.in_domain(arg, domain));
         }
         let chain: Vec<&UserDef> = domain.domains().collect();
+        let shown = self.catalog.shown_user(self.path, domain);
+        let schema = self.catalog.schema_name(domain.schema);
         let not_null = chain.iter().any(|d| d.not_null);
         let mut whens = Vec::new();
         if not_null {
             let is_null = ExprKind::IsNull { arg: Box::new(arg.clone()), negated: false };
             let test = Expr { kind: is_null, ty: Type::BOOL, at: u32::MAX };
-            whens.push((test, failing(id::NO_NULL_IN_DOMAIN, &arg, &[&domain.name])));
+            whens.push((test, failing(id::NO_NULL_IN_DOMAIN, &arg, &[&shown, schema, &domain.name])));
         }
         for d in chain.iter().rev() {
             let mut checks: Vec<_> = d.parts.iter().collect();
@@ -193,7 +195,10 @@ impl<'a> Binder<'a> {
                 }
                 let test = ExprKind::BoolTest { arg: Box::new(condition), want: Some(false), negated: false };
                 let test = Expr { kind: test, ty: Type::BOOL, at: u32::MAX };
-                whens.push((test, failing(id::NOT_OF_DOMAIN, &arg, &[&domain.name, &check.name])));
+                whens.push((
+                    test,
+                    failing(id::NOT_OF_DOMAIN, &arg, &[&shown, schema, &domain.name, &check.name]),
+                ));
             }
         }
         if whens.is_empty() {

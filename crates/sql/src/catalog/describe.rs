@@ -354,12 +354,19 @@ pub fn domain_text(sight: &Sight<'_>, def: &UserDef, what: DomainText<'_>, prett
 
 /// What a column's values come from, or a check, by the text that the dictionary has.
 fn expression(sight: &Sight<'_>, text: &str, relation: u32, pretty: bool) -> String {
+    let of_index = |t: &Table| {
+        let shown = |i, pretty| index_text::predicate(sight.catalog, &t.def, i, pretty);
+        t.def.indexes.iter().find(|i| shown(i, false).as_deref() == Some(text)).and_then(|i| shown(i, pretty))
+    };
     let shown = || {
         let Some(Object::Table(t)) = sight.relation(relation) else { return None };
         let is_it = |c: &ondol_engine::ColumnDef| c.computed().or(c.default.as_deref()) == Some(text);
         let what = match t.def.columns.iter().position(is_it) {
             Some(n) => TableText::Value(n),
-            None => TableText::Condition(t.def.checks.iter().find(|c| c.text == text).map(|c| &*c.text)?),
+            None => match t.def.checks.iter().find(|c| c.text == text) {
+                Some(check) => TableText::Condition(&check.text),
+                None => return of_index(&t),
+            },
         };
         deparse::of_table(&t, what, sight.catalog, sight.path, pretty).ok()
     };

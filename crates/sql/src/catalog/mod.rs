@@ -41,7 +41,7 @@ pub(crate) use relation::function_relation;
 pub use relation::{Relation, by_key, relation};
 pub(crate) use rows::keys_of;
 pub use rows::rows;
-pub use sight::{OpenCursor, PreparedStatement, Session, Setting, Sight, USER};
+pub use sight::{OpenCursor, PreparedStatement, Session, Setting, Sight, USER, oid_of};
 pub(crate) use view::query_of;
 
 /// Whether a schema is one of the catalogue's.

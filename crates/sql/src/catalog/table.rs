@@ -174,7 +174,8 @@ fn class(sight: &Sight<'_>, object: &Object, each: Each<'_>) -> SqlResult<()> {
         small(c.attributes),
         small(c.checks),
         matches!(c.kind, b'v' | b'm'),
-        false,
+        // Foreign keys are triggers in PostgreSQL: psql asks for keys only where there are any.
+        matches!(object, Object::Table(t) if !t.def.foreign.is_empty() || !t.references.is_empty()),
         false,
         false,
         false,

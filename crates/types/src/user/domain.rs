@@ -58,21 +58,22 @@ impl UserDef {
     }
 }
 
-// What a value that is none of the domain comes to: (the value, the domain, the condition).
+// What a value that is none of the domain comes to: (the value, the domain as messages have it, its schema
+// and its name, the condition).
 functions! {
-    970 NOT_OF_DOMAIN "$not_of_domain" (Any, Text, Text) -> AnyElement = |c| violates(c), stable, lax;
-    971 NO_NULL_IN_DOMAIN "$no_null_in_domain" (Any, Text) -> AnyElement = |c| is_null(c), stable, lax;
+    970 NOT_OF_DOMAIN "$not_of_domain" (Any, Text, Text, Text, Text) -> AnyElement = |c| violates(c), stable, lax;
+    971 NO_NULL_IN_DOMAIN "$no_null_in_domain" (Any, Text, Text, Text) -> AnyElement = |c| is_null(c), stable, lax;
 }
 
 pub(super) const OPERATORS: &[&[OperatorDef]] = &[];
 
 fn violates(c: &Call<'_>) -> SqlResult<Value> {
-    let (domain, check) = (name::quote(c.text(1)?), c.text(2)?);
+    let (domain, check) = (c.text(1)?, c.text(4)?);
     let message = format!("value for domain {domain} violates check constraint \"{check}\"");
-    Err(SqlError::new(sqlstate::CHECK_VIOLATION, message))
+    Err(SqlError::new(sqlstate::CHECK_VIOLATION, message).data_type(c.text(2)?, c.text(3)?).constraint(check))
 }
 
 fn is_null(c: &Call<'_>) -> SqlResult<Value> {
-    let message = format!("domain {} does not allow null values", name::quote(c.text(1)?));
-    Err(SqlError::new(sqlstate::NOT_NULL_VIOLATION, message))
+    let message = format!("domain {} does not allow null values", c.text(1)?);
+    Err(SqlError::new(sqlstate::NOT_NULL_VIOLATION, message).data_type(c.text(2)?, c.text(3)?))
 }
