@@ -56,33 +56,35 @@ pub fn tells(cancel: Arc<Cancel>, listener: Option<Arc<Parker>>) -> std::io::Res
     }
 }
 
-/// What the handler of wishes to end sets; never freed.
-static ENDING: AtomicPtr<Event> = AtomicPtr::new(std::ptr::null_mut());
+/// What the handler of wishes to a server sets; never freed.
+static WISHES: AtomicPtr<Event> = AtomicPtr::new(std::ptr::null_mut());
 static ENDS: AtomicU32 = AtomicU32::new(0);
+static RELOADS: AtomicU32 = AtomicU32::new(0);
 
-extern "C" fn told_to_end(_: libc::c_int) {
-    ENDS.fetch_add(1, Ordering::Relaxed);
+extern "C" fn told(signal: libc::c_int) {
+    let count = if signal == libc::SIGHUP { &RELOADS } else { &ENDS };
+    count.fetch_add(1, Ordering::Relaxed);
     // SAFETY: errno is the calling thread's; a handler must leave it as it was.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: null, or one that is never freed. Setting an event is a call of the system, which a handler may
     // do.
-    if let Some(event) = unsafe { ENDING.load(Ordering::Acquire).as_ref() } {
+    if let Some(event) = unsafe { WISHES.load(Ordering::Acquire).as_ref() } {
         event.set()
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno }
 }
 
-/// From now on SIGTERM and SIGINT do not end the process: they set the event that is given. For a program's
-/// main part; how often it was told so far is [`ends`].
-pub fn end_by_event() -> std::io::Result<&'static Event> {
+/// From now on SIGTERM, SIGINT and SIGHUP do not end the process: they set the event that is given. For a
+/// program's main part; how often it was told so far is [`ends`] and [`reloads`].
+pub fn wishes_by_event() -> std::io::Result<&'static Event> {
     let event: &'static Event = Box::leak(Box::new(Event::new()?));
-    ENDING.store(std::ptr::from_ref(event).cast_mut(), Ordering::Release);
+    WISHES.store(std::ptr::from_ref(event).cast_mut(), Ordering::Release);
     // SAFETY: an all-zero sigaction is one with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = told_to_end as *const () as libc::sighandler_t;
+    action.sa_sigaction = told as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: the action is whole, and its handler does what handlers may.
         if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
             return Err(std::io::Error::last_os_error());
@@ -93,6 +95,10 @@ pub fn end_by_event() -> std::io::Result<&'static Event> {
 /// How often the process was told to end.
 pub fn ends() -> u32 {
     ENDS.load(Ordering::Relaxed)
+}
+/// How often it was told to read its settings again.
+pub fn reloads() -> u32 {
+    RELOADS.load(Ordering::Relaxed)
 }
 
 /// From now on a write beyond the limit on file sizes (ulimit -f) fails, and does not end the process.

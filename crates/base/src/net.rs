@@ -109,6 +109,12 @@ pub fn peer(socket: impl AsFd) -> Result<u32> {
     }
 }
 
+/// The user, by the system's number, whose this process is.
+pub fn own_user() -> u32 {
+    // SAFETY: takes no pointers.
+    unsafe { libc::geteuid() }
+}
+
 /// The name of a user of the system.
 pub fn user_name(number: u32) -> Option<String> {
     let mut room = vec![0u8; 4096];
@@ -158,9 +164,7 @@ mod tests {
     #[test]
     fn a_peer_has_a_number_and_a_name() {
         let (a, _b) = UnixStream::pair().unwrap();
-        // SAFETY: takes no pointers.
-        let own = unsafe { libc::geteuid() };
-        assert_eq!(peer(&a).unwrap(), own);
+        assert_eq!(peer(&a).unwrap(), own_user());
         assert_eq!(user_name(0).as_deref(), Some("root"));
         assert_eq!(user_name(u32::MAX - 7), None);
     }

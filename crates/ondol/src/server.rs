@@ -19,7 +19,7 @@
 //! - **E5** Nothing that a client sends before it has proved who it is makes a session or more than 10,000
 //!   bytes.
 //!
-//! Not here: TLS, LISTEN and NOTIFY, function calls (a message that PostgreSQL's documentation advises
+//! Not here: LISTEN and NOTIFY, function calls (a message that PostgreSQL's documentation advises
 //! against).
 //!
 //! Source: PostgreSQL 15's documentation, chapter 55, and its answers.
@@ -33,7 +33,7 @@ use ondol_base::{clock, interrupt, random, thread};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::front::{self, Opening};
 use std::collections::HashMap;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tls::Tls;
 use worker::{Door, TO_PROVE, Worker};
 
 mod connection;
@@ -52,7 +53,9 @@ mod keys;
 mod login;
 mod result;
 mod talk;
+mod tls;
 mod worker;
+pub use tls::TlsFiles;
 
 /// The port of PostgreSQL.
 pub const PORT: u16 = 5432;
@@ -74,6 +77,10 @@ pub struct ServeOptions {
     pub password: Option<String>,
     /// The user of the system, by number, who may be any role over a Unix socket.
     pub owner: Option<u32>,
+    /// Clients by TCP may encrypt what they send and get.
+    pub tls: Option<TlsFiles>,
+    /// Clients by TCP must.
+    pub require_tls: bool,
 }
 
 impl Default for ServeOptions {
@@ -85,6 +92,8 @@ impl Default for ServeOptions {
             trust_loopback: false,
             password: None,
             owner: None,
+            tls: None,
+            require_tls: false,
         }
     }
 }
@@ -99,6 +108,8 @@ struct Shared {
     most: usize,
     trust_loopback: bool,
     owner: Option<u32>,
+    tls: Option<Tls>,
+    require_tls: bool,
     /// How the server ends: see [`End`].
     end: AtomicUsize,
 }
@@ -258,6 +269,8 @@ impl Server {
             most: options.connections,
             trust_loopback: options.trust_loopback,
             owner: options.owner,
+            tls: options.tls.as_ref().map(Tls::new).transpose()?,
+            require_tls: options.require_tls,
             end: AtomicUsize::new(End::NotYet as usize),
         });
         let (mut doors, mut workers) = (vec![], vec![]);
@@ -286,16 +299,31 @@ impl Server {
         &self.addresses
     }
 
+    /// Reads again what may have changed while the server runs: the certificate and its key. If they cannot be
+    /// used, the server goes on with those that it has.
+    pub fn reload(&self) -> SqlResult<()> {
+        match &self.shared.tls {
+            Some(tls) => tls.reload(),
+            None => Ok(()),
+        }
+    }
+
     /// Serves until the process is told to end (SIGTERM, SIGINT). Then no more connections are taken, and
-    /// sessions end when their transactions do; told once more, all of them end at once.
-    pub fn run(mut self) -> SqlResult<()> {
+    /// sessions end when their transactions do; told once more, all of them end at once. SIGHUP reloads, of
+    /// which `told` gets the outcome.
+    pub fn run(mut self, mut told: impl FnMut(SqlResult<()>)) -> SqlResult<()> {
         let failed = |e: std::io::Error| io("could not wait for signals", &e);
-        let event = interrupt::end_by_event().map_err(failed)?;
+        let event = interrupt::wishes_by_event().map_err(failed)?;
         let poll = Poll::new().map_err(failed)?;
         poll.add(event, 0, Interest::READ).map_err(failed)?;
         let mut ready = vec![];
+        let mut reloads = interrupt::reloads();
         while interrupt::ends() == 0 {
-            poll.wait(&mut ready, None).map_err(failed)?
+            poll.wait(&mut ready, None).map_err(failed)?;
+            event.clear();
+            if std::mem::replace(&mut reloads, interrupt::reloads()) != reloads {
+                told(self.reload())
+            }
         }
         self.ending.set();
         while !self.workers.iter().all(|w| w.is_finished()) {
@@ -422,7 +450,8 @@ impl Acceptor {
     /// Something came from a guest.
     fn hear(&mut self, key: u64) {
         let Some(guest) = self.guests.get_mut(&key) else { return };
-        let mut room = [0; 1024];
+        // tls/L2
+        let mut room = [0; tls::ROOM];
         let is_over = match guest.stream.read(&mut room) {
             Ok(n) => {
                 guest.bytes.extend_from_slice(&room[..n]);
@@ -434,7 +463,19 @@ impl Acceptor {
             match front::opening(&guest.bytes) {
                 Ok(None) if is_over => break,
                 Ok(None) => return,
-                // Neither is here: the client goes on without, or not.
+                // Within TLS there is no other.
+                Ok(Some((Opening::Ssl | Opening::Gss, _))) if matches!(guest.stream, Stream::Tls(_)) => break,
+                Ok(Some((Opening::Ssl, size)))
+                    if matches!(guest.stream, Stream::Tcp(_)) && self.shared.tls.is_some() =>
+                {
+                    // What is behind it was not encrypted, and may be from somebody else.
+                    if guest.bytes.len() > size {
+                        break;
+                    }
+                    let Some(guest) = self.guests.remove(&key) else { return };
+                    return self.encrypt(key, guest);
+                }
+                // The client goes on without, or not.
                 Ok(Some((Opening::Ssl | Opening::Gss, size))) => {
                     guest.bytes.drain(..size);
                     if guest.stream.write(b"N").is_err() {
@@ -457,5 +498,16 @@ impl Acceptor {
             }
         }
         self.guests.remove(&key);
+    }
+    /// A guest that goes on with TLS; the handshake is done here as well.
+    fn encrypt(&mut self, key: u64, guest: Guest) {
+        let Guest { stream: Stream::Tcp(socket), peer, deadline, .. } = guest else { return };
+        if (&mut &socket).write(b"S").is_err() {
+            return;
+        }
+        if let Some(Ok(secured)) = self.shared.tls.as_ref().map(|t| t.secure(socket)) {
+            let stream = Stream::Tls(Box::new(secured));
+            self.guests.insert(key, Guest { stream, peer, bytes: vec![], deadline });
+        }
     }
 }

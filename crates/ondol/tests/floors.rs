@@ -112,7 +112,7 @@ fn the_library_alone_is_slim() {
         ("scan", &[] as &[&str], &["ondol-innodb", "parquet", "arrow-array"][..]),
         ("columnar", &["parquet", "arrow-array"], &["ondol-innodb", "encoding_rs"]),
         ("innodb", &["ondol-innodb", "encoding_rs", "flate2"], &["parquet", "arrow-array", "clap"]),
-        ("server", &["ondol-wire", "hmac"], &["ondol-innodb", "parquet", "clap"]),
+        ("server", &["ondol-wire", "hmac", "rustls"], &["ondol-innodb", "parquet", "clap"]),
         ("command", &["ondol-sqlite", "ondol-pgwal", "clap", "rustyline"], &["parquet", "arrow-array"]),
     ] {
         let built = built_with(&["--no-default-features", "--features", features]);

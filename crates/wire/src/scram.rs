@@ -10,10 +10,13 @@
 //!   ([`Verifier::of_nobody`]), and fails at its end as for a wrong password. The salt is the same each time
 //!   that the same name is tried.
 //!
-//! The name in the exchange is not looked at: the first packet of the connection has told it. Channel binding
-//! needs TLS, and is not here.
+//! - **V3** With TLS the exchange may be bound to the server's certificate ([`PLUS`]): then the client's proof
+//!   is good for the connection that it was made for, and who stands between the two has no use of it. Who
+//!   could have bound it, and believes that the server cannot, is refused: somebody has told it so.
 //!
-//! Sources: RFC 5802 and 7677; PostgreSQL 15's documentation, 55.3, and its form of stored verifiers.
+//! The name in the exchange is not looked at: the first packet of the connection has told it.
+//!
+//! Sources: RFC 5802, 5929 and 7677; PostgreSQL 15's documentation, 55.3, and its form of stored verifiers.
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -21,8 +24,12 @@ use ondol_types::{SqlError, SqlResult};
 use sha2::{Digest, Sha256};
 
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// The same, bound to the server's certificate (V3).
+pub const PLUS: &str = "SCRAM-SHA-256-PLUS";
 /// As PostgreSQL has.
 pub const ITERATIONS: u32 = 4096;
+
+const INVALID_AUTHORIZATION: &str = "28000";
 
 type Key = [u8; 32];
 
@@ -97,6 +104,17 @@ impl std::fmt::Debug for Verifier {
     }
 }
 
+/// Whether an exchange is bound to its connection (V3).
+#[derive(Debug, Clone, Copy)]
+pub enum Binding<'a> {
+    /// There is nothing to bind it to.
+    Absent,
+    /// The client has chosen not to.
+    Offered,
+    /// To what `tls-server-end-point` names.
+    Chosen(&'a [u8]),
+}
+
 /// The server's side of one exchange, after its first answer.
 #[derive(Debug)]
 pub struct Exchange {
@@ -105,7 +123,9 @@ pub struct Exchange {
     nonce: String,
     /// The client's first message without its head, and the server's.
     said: String,
+    /// What the client's last message has to repeat, in base64.
     head: String,
+    is_bound: bool,
 }
 
 /// How an exchange ended.
@@ -126,12 +146,34 @@ fn attribute(part: Option<&str>, name: char) -> SqlResult<&str> {
 
 impl Exchange {
     /// Takes the client's first message; `own` is random. With the exchange comes the answer.
-    pub fn begin(first: &[u8], own: &[u8; 18], verifier: Verifier) -> SqlResult<(Exchange, String)> {
+    pub fn begin(
+        first: &[u8],
+        own: &[u8; 18],
+        verifier: Verifier,
+        binding: Binding<'_>,
+    ) -> SqlResult<(Exchange, String)> {
         let first = super::front::utf8(first)?;
         let mut parts = first.splitn(3, ',');
-        match parts.next() {
-            Some("n" | "y") => {}
-            Some(p) if p.starts_with("p=") => {
+        match (parts.next(), binding) {
+            (Some("n"), Binding::Absent | Binding::Offered) | (Some("y"), Binding::Absent) => {}
+            (Some("y"), Binding::Offered) => {
+                return Err(SqlError::new(INVALID_AUTHORIZATION, "SCRAM channel binding negotiation error").detail(
+                    "The client supports SCRAM channel binding but thinks the server does not.  However, this \
+                     server does support channel binding.",
+                ));
+            }
+            (Some("n" | "y"), Binding::Chosen(_)) => {
+                return Err(malformed(
+                    "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel \
+                     binding data.",
+                ));
+            }
+            (Some("p=tls-server-end-point"), Binding::Chosen(_)) => {}
+            (Some(p), Binding::Chosen(_)) if p.starts_with("p=") => {
+                let message = format!("unsupported SCRAM channel-binding type \"{}\"", &p[2..]);
+                return Err(SqlError::new(super::front::PROTOCOL_VIOLATION, message));
+            }
+            (Some(p), _) if p.starts_with("p=") => {
                 return Err(malformed(
                     "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes \
                      channel binding data.",
@@ -160,8 +202,12 @@ impl Exchange {
         }
         let nonce = format!("{theirs}{}", BASE64.encode(own));
         let answer = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
-        let head = BASE64.encode(head);
-        Ok((Exchange { verifier, nonce, said: format!("{said},{answer}"), head }, answer))
+        let (data, is_bound) = match binding {
+            Binding::Chosen(data) => (data, true),
+            _ => (&[][..], false),
+        };
+        let head = BASE64.encode([head.as_bytes(), data].concat());
+        Ok((Exchange { verifier, nonce, said: format!("{said},{answer}"), head, is_bound }, answer))
     }
     /// Takes the client's last message.
     pub fn end(&self, last: &[u8]) -> SqlResult<Proof> {
@@ -170,6 +216,9 @@ impl Exchange {
             last.rsplit_once(",p=").ok_or_else(|| malformed("Expected attribute \"p\"."))?;
         let mut parts = without.split(',');
         if attribute(parts.next(), 'c')? != self.head {
+            if self.is_bound {
+                return Err(SqlError::new(INVALID_AUTHORIZATION, "SCRAM channel binding check failed"));
+            }
             return Err(malformed("The channel binding data is not what the first message said."));
         }
         if attribute(parts.next(), 'r')? != self.nonce {
@@ -217,7 +266,8 @@ mod tests {
         let theirs = "rOprNGfwEbeRWgbNEkqO";
         let nonce = format!("{theirs}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0");
         let said = format!("n=user,r={theirs},r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
-        let exchange = Exchange { verifier, nonce: nonce.clone(), said, head: "biws".into() };
+        let exchange =
+            Exchange { verifier, nonce: nonce.clone(), said, head: "biws".into(), is_bound: false };
         let last = format!("c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
         let wanted = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=".to_string();
         assert_eq!(exchange.end(last.as_bytes()).unwrap(), Proof::Good(wanted));
@@ -231,7 +281,8 @@ mod tests {
         let text = verifier.text();
         assert!(text.starts_with("SCRAM-SHA-256$4096:MDEyMzQ1Njc4OWFiY2RlZg==$"), "{text}");
         for (password, is_good) in [("secret", true), ("Secret", false), ("", false)] {
-            let (e, answer) = Exchange::begin(b"n,,n=,r=abc", &[7; 18], verifier.clone()).unwrap();
+            let (e, answer) =
+                Exchange::begin(b"n,,n=,r=abc", &[7; 18], verifier.clone(), Binding::Offered).unwrap();
             let nonce = answer[2..].split(',').next().unwrap();
             let without = format!("c=biws,r={nonce}");
             let all = format!("n=,r=abc,{answer},{without}");
@@ -245,20 +296,52 @@ mod tests {
         assert_ne!(nobody.salt, Verifier::of_nobody("ben", b"key").salt);
     }
 
+    /// V3
+    #[test]
+    fn an_exchange_is_bound_to_its_connection() {
+        let verifier = Verifier::of_password("secret", b"0123456789abcdef", ITERATIONS);
+        let begin =
+            |first: &str, binding| Exchange::begin(first.as_bytes(), &[7; 18], verifier.clone(), binding);
+        let first = "p=tls-server-end-point,,n=,r=abc";
+        for (data, is_good) in [(&b"\x01\xffown"[..], true), (b"\x01\xffother", false), (b"", false)] {
+            let (e, answer) = begin(first, Binding::Chosen(b"\x01\xffown")).unwrap();
+            let nonce = answer[2..].split(',').next().unwrap();
+            let head = BASE64.encode([&b"p=tls-server-end-point,,"[..], data].concat());
+            let without = format!("c={head},r={nonce}");
+            let all = format!("n=,r=abc,{answer},{without}");
+            let last = format!("{without},p={}", proof("secret", b"0123456789abcdef", &all));
+            match e.end(last.as_bytes()) {
+                Ok(proof) => assert!(is_good && matches!(proof, Proof::Good(_))),
+                Err(e) => assert!(!is_good && e.sqlstate() == "28000", "{e}"),
+            }
+        }
+        for (first, binding, wanted) in [
+            ("y,,n=,r=abc", Binding::Offered, "28000"),
+            ("n,,n=,r=abc", Binding::Chosen(b"own"), "08P01"),
+            ("p=tls-unique,,n=,r=abc", Binding::Chosen(b"own"), "08P01"),
+            (first, Binding::Offered, "08P01"),
+            (first, Binding::Absent, "08P01"),
+        ] {
+            assert_eq!(begin(first, binding).unwrap_err().sqlstate(), wanted, "{first}");
+        }
+    }
+
     #[test]
     fn what_is_malformed_is_refused() {
         let verifier = Verifier::of_password("", b"salt", 1);
         for wrong in
             ["", "n", "n,,", "n,,r=a", "n,,n=,r=", "n,,n=,r=\u{e9}", "p=tls-unique,,n=,r=a", "x,,n=,r=a"]
         {
-            let e = Exchange::begin(wrong.as_bytes(), &[0; 18], verifier.clone()).unwrap_err();
+            let e =
+                Exchange::begin(wrong.as_bytes(), &[0; 18], verifier.clone(), Binding::Absent).unwrap_err();
             assert_eq!(e.sqlstate(), "08P01", "{wrong}");
         }
         for other in ["n,a=me,n=,r=a", "n,,m=x,n=,r=a"] {
-            let e = Exchange::begin(other.as_bytes(), &[0; 18], verifier.clone()).unwrap_err();
+            let e =
+                Exchange::begin(other.as_bytes(), &[0; 18], verifier.clone(), Binding::Absent).unwrap_err();
             assert_eq!(e.sqlstate(), "0A000", "{other}");
         }
-        let (e, _) = Exchange::begin(b"y,,n=,r=abc", &[0; 18], verifier).unwrap();
+        let (e, _) = Exchange::begin(b"y,,n=,r=abc", &[0; 18], verifier, Binding::Absent).unwrap();
         for wrong in ["", "p=", "c=biws,p=AAAA", "c=eSws,r=abc,p=AAAA", ",p="] {
             assert!(e.end(wrong.as_bytes()).is_err(), "{wrong}");
         }

@@ -1,6 +1,6 @@
 //! `ondol serve`: a database for PostgreSQL's clients.
 use super::{Done, Failed, Ring, say, shell, tell, tell_opened};
-use ondol::server::{self, DATABASE, PORT, ServeOptions, Server};
+use ondol::server::{self, DATABASE, PORT, ServeOptions, Server, TlsFiles};
 use ondol::{Database, OpenOptions, TempFolder, USER};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -30,6 +30,15 @@ pub struct Args {
     /// Who connects from this machine needs no password
     #[arg(long)]
     trust_loopback: bool,
+    /// The certificate for TLS, and those of who signed it, in PEM; PATH/server.crt if that is there
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, in PEM; PATH/server.key if that is there
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Take only connections by TCP that use TLS
+    #[arg(long)]
+    require_tls: bool,
     /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
     #[arg(long = "log-folder", value_name = "DIR")]
     log_folders: Vec<String>,
@@ -54,6 +63,21 @@ fn password(folder: &Path) -> Result<String, Failed> {
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     writeln!(file, "{made}").and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(made)
+}
+
+/// The files for TLS: those that are named, or lie in the folder.
+fn tls(args: &Args, folder: &Path) -> Result<Option<TlsFiles>, Failed> {
+    let (certificate, key) = (folder.join("server.crt"), folder.join("server.key"));
+    let is_wanted = args.tls_cert.is_some() || args.tls_key.is_some() || certificate.exists() || key.exists();
+    if !is_wanted && args.require_tls {
+        return Err(Failed::Message(
+            "--require-tls needs --tls-cert and --tls-key, or server.crt and server.key in the folder".into(),
+        ));
+    }
+    Ok(is_wanted.then(|| TlsFiles {
+        certificate: args.tls_cert.clone().unwrap_or(certificate),
+        key: args.tls_key.clone().unwrap_or(key),
+    }))
 }
 
 /// A socket's whole name: in a folder it has PostgreSQL's.
@@ -103,10 +127,15 @@ pub fn run(args: Args) -> Done {
         trust_loopback: args.trust_loopback,
         password: if by_tcp { Some(password(&folder)?) } else { None },
         owner: Some(server::owner_of(&folder).map_err(|e| Failed::io("could not look at the folder", e))?),
+        tls: tls(&args, &folder)?,
+        require_tls: args.require_tls,
     };
     let server = Server::start(&database, &served)?;
-    greet(&server, &sockets, &args, &folder, &database, served.password.is_some())?;
-    server.run()?;
+    greet(&server, &sockets, &args, &folder, &database, &served)?;
+    server.run(|reloaded| match reloaded {
+        Ok(()) => tell("LOG:  the certificate and its key were read again\n"),
+        Err(e) => tell(&format!("ERROR:  what was read before stays in use: {e}\n")),
+    })?;
     if temporary.is_none() {
         database.checkpoint()?
     }
@@ -120,7 +149,7 @@ fn greet(
     args: &Args,
     folder: &Path,
     database: &Database,
-    has_password: bool,
+    served: &ServeOptions,
 ) -> Done {
     let mut text = format!("Ondol {} serves ", env!("CARGO_PKG_VERSION"));
     match args.temporary {
@@ -136,11 +165,16 @@ fn greet(
         let port = s.extension().map_or_else(|| PORT.to_string(), |p| p.to_string_lossy().into_owned());
         text += &format!("  psql -h {} -p {port} -U {USER}\n", place.display())
     }
-    if has_password {
+    if served.password.is_some() {
         text += &format!("The password for {USER} over TCP is in {}.\n", folder.join(PASSWORD).display())
     }
     if args.trust_loopback {
         tell("WARNING:  whoever is on this machine may connect as any role, without a password\n")
+    }
+    if served.tls.is_none() && server.addresses().iter().any(|a| !a.ip().to_canonical().is_loopback()) {
+        tell(
+            "WARNING:  without --tls-cert and --tls-key, clients on other machines send and get everything unencrypted\n",
+        )
     }
     if !args.temporary && database.opened().recovered.ring.is_none() {
         text += "A commit is answered once the log is synced: it survives the end of the process, and a power \

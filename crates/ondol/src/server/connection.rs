@@ -1,5 +1,6 @@
 //! A connection: a socket, what came from it and was not read yet, and what is to be sent.
 use super::conversation::Client;
+use super::tls::Secured;
 use ondol_base::net::Interest;
 use ondol_base::park::Parker;
 use std::cell::{Cell, RefCell};
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<Secured>),
 }
 
 impl AsFd for Stream {
@@ -21,6 +23,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(s) => s.as_fd(),
             Stream::Unix(s) => s.as_fd(),
+            Stream::Tls(s) => s.socket.as_fd(),
         }
     }
 }
@@ -30,12 +33,31 @@ impl Stream {
         match self {
             Stream::Tcp(s) => (&mut &*s).read(buffer),
             Stream::Unix(s) => (&mut &*s).read(buffer),
+            Stream::Tls(s) => s.read(buffer),
         }
     }
     pub fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Stream::Tcp(s) => (&mut &*s).write(bytes),
             Stream::Unix(s) => (&mut &*s).write(bytes),
+            Stream::Tls(s) => s.write(bytes),
+        }
+    }
+    /// Sends what was taken and is not sent.
+    fn flush(&self) -> std::io::Result<()> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+            Stream::Tls(s) => s.flush(),
+        }
+    }
+    fn is_holding(&self) -> bool {
+        matches!(self, Stream::Tls(s) if s.is_holding())
+    }
+    /// What a proof is bound to, if there is something.
+    pub fn end_point(&self) -> Option<&[u8]> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+            Stream::Tls(s) => s.end_point(),
         }
     }
 }
@@ -179,9 +201,9 @@ impl Connection {
         }
     }
 
-    /// Bytes that are to be sent still.
+    /// Bytes that are to be sent still, one for all that are encrypted.
     pub fn unsent(&self) -> usize {
-        self.output.borrow().len() - self.sent.get()
+        self.output.borrow().len() - self.sent.get() + usize::from(self.stream.is_holding())
     }
 
     /// Sends what the system takes.
@@ -194,6 +216,9 @@ impl Connection {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.lost.set(true),
             }
+        }
+        if self.stream.flush().is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
+            self.lost.set(true)
         }
         self.sent.set(0);
         output.clear();

@@ -15,7 +15,7 @@ use ondol_engine::Token;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::back;
 use ondol_wire::front::{self, Broken, Message, Opening, PROTOCOL_VIOLATION};
-use ondol_wire::scram::{Exchange, MECHANISM, Proof};
+use ondol_wire::scram::{Binding, Exchange, MECHANISM, PLUS, Proof};
 use std::sync::atomic::Ordering;
 
 /// Bytes of a message before a client has proved who it is.
@@ -159,9 +159,12 @@ impl Client {
                     let unknown: Vec<&str> = wishes.unknown.iter().map(String::as_str).collect();
                     back::negotiate(&mut connection.output.borrow_mut(), 0, &unknown)
                 }
-                match login::must_prove(connection.peer, &wishes.role, shared)? {
+                match login::must_prove(connection, &wishes, shared)? {
                     true => {
-                        back::authentication_sasl(&mut connection.output.borrow_mut(), &[MECHANISM]);
+                        let all = [PLUS, MECHANISM];
+                        let offered =
+                            if connection.stream.end_point().is_some() { &all[..] } else { &all[1..] };
+                        back::authentication_sasl(&mut connection.output.borrow_mut(), offered);
                         self.phase = Phase::Proving(Box::new(Proving { wishes, exchange: None }))
                     }
                     false => self.begin(wishes, connection, shared)?,
@@ -197,17 +200,22 @@ impl Client {
         match &proving.exchange {
             None => {
                 let (mechanism, said) = front::sasl_initial(body)?;
-                if mechanism != MECHANISM {
-                    let message = "client selected an invalid SASL authentication mechanism";
-                    return Err(Some(
-                        SqlError::new(PROTOCOL_VIOLATION, message)
-                            .detail(format!("Expected {MECHANISM}, found \"{mechanism}\".")),
-                    ));
-                }
+                let binding = match (mechanism, connection.stream.end_point()) {
+                    (PLUS, Some(data)) => Binding::Chosen(data),
+                    (MECHANISM, Some(_)) => Binding::Offered,
+                    (MECHANISM, None) => Binding::Absent,
+                    _ => {
+                        let message = "client selected an invalid SASL authentication mechanism";
+                        return Err(Some(
+                            SqlError::new(PROTOCOL_VIOLATION, message)
+                                .detail(format!("Expected {MECHANISM}, found \"{mechanism}\".")),
+                        ));
+                    }
+                };
                 let own = random::secret().map_err(|e| io("could not get random bytes", &e))?;
                 let catalog = shared.database.engine.catalog();
                 let verifier = shared.roles.verifier(&proving.wishes.role, &catalog);
-                let (exchange, answer) = Exchange::begin(said, &own, verifier)?;
+                let (exchange, answer) = Exchange::begin(said, &own, verifier, binding)?;
                 proving.exchange = Some(exchange);
                 back::authentication_sasl_continue(&mut connection.output.borrow_mut(), &answer);
                 incoming.skip(size)

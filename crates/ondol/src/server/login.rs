@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | a Unix socket | the system's user: the owner of the database's folder may be any role, others that of their own name |
 //! | TCP from this machine, if the server trusts it | nothing |
-//! | TCP | a password, by SCRAM-SHA-256 |
-use super::connection::Peer;
+//! | TCP | a password, by SCRAM-SHA-256; with TLS it may be bound to the connection (scram/V3) |
+use super::connection::{Connection, Peer, Stream};
 use super::{DATABASE, Shared};
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, net, random};
@@ -20,7 +20,7 @@ const INVALID_AUTHORIZATION: &str = "28000";
 const INVALID_CATALOG_NAME: &str = "3D000";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 /// From 1970-01-01 to 2000-01-01.
-const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
+pub(super) const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
 /// What logging in needs beside the roles of the dictionary.
 pub(super) struct Roles {
@@ -79,8 +79,9 @@ impl Roles {
 }
 
 /// Whether whoever connects has to prove that they are the role; an error if they cannot be.
-pub(super) fn must_prove(peer: Peer, role: &str, shared: &Shared) -> SqlResult<bool> {
-    match peer {
+pub(super) fn must_prove(connection: &Connection, wishes: &Wishes, shared: &Shared) -> SqlResult<bool> {
+    let role = &wishes.role;
+    match connection.peer {
         Peer::Unix { user } => {
             let is_owner = shared.owner == Some(user);
             match is_owner || net::user_name(user).as_deref() == Some(role) {
@@ -90,6 +91,10 @@ pub(super) fn must_prove(peer: Peer, role: &str, shared: &Shared) -> SqlResult<b
                     format!("Peer authentication failed for user \"{role}\""),
                 )),
             }
+        }
+        Peer::Tcp { .. } if shared.require_tls && !matches!(connection.stream, Stream::Tls(_)) => {
+            let message = format!("connection of user \"{role}\" is not encrypted: this server requires TLS");
+            Err(SqlError::new(INVALID_AUTHORIZATION, message).hint("With libpq, set sslmode to require."))
         }
         Peer::Tcp { is_loopback } => Ok(!(is_loopback && shared.trust_loopback)),
     }
