@@ -18,6 +18,8 @@
 //!   transaction.
 //! - **E5** Nothing that a client sends before it has proved who it is makes a session or more than 10,000
 //!   bytes.
+//! - **E6** What a client does not take is not made: a statement puts a bounded part of its result into the
+//!   output, and parks until that is taken; nor are further messages run while much of it is left.
 //!
 //! Not here: LISTEN and NOTIFY, function calls (a message that PostgreSQL's documentation advises
 //! against).

@@ -97,8 +97,10 @@ pub(super) struct Connection {
     pub output: RefCell<Vec<u8>>,
     /// Bytes of the output that were sent already.
     sent: Cell<usize>,
-    /// The fiber waits here, for input or for room in the output.
+    /// The fiber waits here, for input or until the output is taken.
     pub waits: RefCell<Option<Arc<Parker>>>,
+    /// The fiber goes on only when all of the output is taken.
+    pub waits_until_taken: Cell<bool>,
     /// The output may be sent while a fiber has the client: all that it rests on is durable.
     pub may_send: Cell<bool>,
     /// The number that the client knows it by; 0 before there is one.
@@ -122,8 +124,10 @@ pub(super) struct Connection {
 const INPUT_MOST: usize = 256 << 10;
 /// Bytes that are taken from a socket in one go.
 const PIECE: usize = 32 << 10;
-/// A buffer that is larger is given back when it is empty.
+/// A buffer that is larger is given back when it is empty and nothing runs.
 const KEPT: usize = 8 << 10;
+/// Bytes of answers with which a client that does not take them has no more of its messages run.
+pub(super) const OUTPUT_MOST: usize = 256 << 10;
 
 impl Connection {
     pub fn new(
@@ -143,6 +147,7 @@ impl Connection {
             output: RefCell::default(),
             sent: Cell::new(0),
             waits: RefCell::new(None),
+            waits_until_taken: Cell::new(false),
             may_send: Cell::new(false),
             number: Cell::new(0),
             touched,
@@ -222,9 +227,38 @@ impl Connection {
         }
         self.sent.set(0);
         output.clear();
-        if output.capacity() > KEPT {
+        if output.capacity() > KEPT && self.state.get() != State::Running {
             *output = Vec::new()
         }
+        if self.waits_until_taken.get() {
+            self.tell()
+        }
+    }
+    /// Waits until all of the output is sent, or the waiting one is told something else: then it looks.
+    pub fn park_until_taken(&self, parker: &Arc<Parker>) {
+        self.park_for(parker, true, || self.unsent() == 0)
+    }
+    /// Waits until something has come, or the waiting one is told something else.
+    pub fn park_until_input(&self, parker: &Arc<Parker>) {
+        self.park_for(parker, false, || {
+            let input = self.input.borrow();
+            input.ended || !input.bytes.is_empty()
+        })
+    }
+    /// Gives way to others of the worker, which meanwhile sends what there is: all that it rests on is
+    /// durable.
+    fn park_for(&self, parker: &Arc<Parker>, until_taken: bool, is_there: impl Fn() -> bool) {
+        self.send();
+        *self.waits.borrow_mut() = Some(parker.clone());
+        self.waits_until_taken.set(until_taken);
+        self.may_send.set(true);
+        self.touch();
+        if !is_there() && !self.lost.get() {
+            parker.park(None);
+        }
+        self.may_send.set(false);
+        self.waits_until_taken.set(false);
+        *self.waits.borrow_mut() = None
     }
 
     /// Forgets what was not sent.

@@ -1,6 +1,6 @@
 //! COPY's data: what a client sends for COPY FROM STDIN, and what it gets of COPY TO STDOUT.
 use super::incoming::MESSAGE_LIMIT;
-use super::result::Answer;
+use super::result::{Answer, MUCH};
 use ondol_types::{SqlError, sqlstate};
 use ondol_wire::back;
 use ondol_wire::front::{Message, PROTOCOL_VIOLATION};
@@ -125,6 +125,7 @@ impl<'a, 'b> CopyOut<'a, 'b> {
 }
 
 impl Write for CopyOut<'_, '_> {
+    /// Waits while the client has not taken what was written before (server/E6).
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         // In COPY's text a line's end is a row's; in CSV not within quotes.
         for line in bytes.split_inclusive(|b| *b == b'\n') {
@@ -141,12 +142,14 @@ impl Write for CopyOut<'_, '_> {
                 }
                 (false, _) => self.row.extend_from_slice(line),
             }
+            if self.answer.connection.output.borrow().len() >= MUCH {
+                self.answer.much().map_err(|e| {
+                    let told = Error::other(e.to_string());
+                    self.answer.broken_off = Some(e);
+                    told
+                })?
+            }
         }
-        self.answer.much().map_err(|e| {
-            let told = Error::other(e.to_string());
-            self.answer.broken_off = Some(e);
-            told
-        })?;
         Ok(bytes.len())
     }
     fn flush(&mut self) -> Result<()> {

@@ -6,12 +6,13 @@ use crate::database::Database;
 use crate::session::output::{Notice, Output};
 use crate::session::rows::{Column, Row};
 use ondol_base::cancel::Cancel;
-use ondol_base::park::Parker;
+use ondol_base::park::{Parker, guards_held};
 use ondol_base::sync::Mutex;
 use ondol_engine::{Charge, Token};
 use ondol_sql::catalog::oid_of;
 use ondol_types::catalog::Form;
 use ondol_types::error::Fields;
+use ondol_types::limits::canceled;
 use ondol_types::ty::Class;
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate, text};
 use ondol_wire::{back, binary};
@@ -19,9 +20,9 @@ use std::io::{Read, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of output that are sent while a statement goes on.
-const MUCH: usize = 64 << 10;
-/// Output that takes more than this counts against the memory limit.
+/// Bytes of output that are sent, and waited for until the client has taken them, while a statement goes on.
+pub(super) const MUCH: usize = 64 << 10;
+/// Output that takes more than this, as it cannot be waited for, counts against the memory limit.
 const FREE: usize = 1 << 20;
 
 /// What there is around a session.
@@ -156,11 +157,17 @@ impl Answer<'_> {
             tell_notices(&self.around.notices, &mut self.connection.output.borrow_mut())
         }
     }
-    /// Sends what there is of a long answer, as far as it rests on nothing that is not durable, and the
-    /// system takes it. Nothing waits here: a row may be told in the midst of reading.
+    /// Sends what there is of a long answer, and waits until the client has taken it (server/E6). Where no
+    /// wait may be, since it would be one with a guard, the answer grows within the memory limit.
     pub fn much(&mut self) -> SqlResult<()> {
         if self.token.is_none() {
             self.connection.send()
+        }
+        if self.connection.unsent() == 0 {
+            return Ok(());
+        }
+        if guards_held() == 0 {
+            return self.wait_until_taken();
         }
         let bytes = self.connection.output.borrow().len();
         if bytes > FREE && self.charge.bytes() < bytes {
@@ -168,28 +175,32 @@ impl Answer<'_> {
         }
         Ok(())
     }
-}
-
-impl Answer<'_> {
+    fn wait_until_taken(&mut self) -> SqlResult<()> {
+        self.wait_for_token();
+        loop {
+            self.connection.park_until_taken(&self.around.parker);
+            if self.connection.lost.get() {
+                return Err(SqlError::new(sqlstate::CONNECTION_FAILURE, "connection to client lost"));
+            }
+            if self.connection.unsent() == 0 {
+                self.charge.clear();
+                return Ok(());
+            }
+            if self.around.cancel.is_told() {
+                return Err(canceled());
+            }
+        }
+    }
     /// Waits until more has come from the client, which gets first what it may be waiting for.
     pub fn wait_for_input(&mut self) {
+        self.wait_for_token();
+        self.connection.park_until_input(&self.around.parker)
+    }
+    /// server/E3
+    fn wait_for_token(&mut self) {
         if let Some(token) = self.token.take() {
             self.wait_durable(token)
         }
-        let connection = self.connection;
-        connection.send();
-        *connection.waits.borrow_mut() = Some(self.around.parker.clone());
-        connection.may_send.set(true);
-        connection.touch();
-        let is_there = {
-            let input = connection.input.borrow();
-            input.ended || !input.bytes.is_empty()
-        };
-        if !is_there {
-            self.around.parker.park(None);
-        }
-        connection.may_send.set(false);
-        *connection.waits.borrow_mut() = None
     }
     /// server/E3, in the midst of a turn. If the log fails, that is told at its end.
     fn wait_durable(&self, token: Token) {
@@ -221,11 +232,9 @@ impl Output for Answer<'_> {
             out.truncate(before);
             return Err(e);
         }
-        if out.len() >= MUCH {
-            drop(out);
-            self.much()?
-        }
-        Ok(())
+        let is_much = out.len() >= MUCH;
+        drop(out);
+        if is_much { self.much() } else { Ok(()) }
     }
     fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
         self.tell_notices();

@@ -7,7 +7,7 @@
 //! - **T3** A portal lives as long as the transaction that it was bound in.
 //! - **T4** Names of prepared statements are the session's, for PREPARE, EXECUTE and DEALLOCATE as well. The
 //!   handle that is kept here is good while the name means the same text.
-use super::connection::Connection;
+use super::connection::{Connection, OUTPUT_MOST};
 use super::conversation::{Served, broken, fatal};
 use super::incoming::{Incoming, MESSAGE_LIMIT};
 use super::result::{self, Answer, Around, Notices, Telling};
@@ -231,6 +231,13 @@ impl Talk {
     pub fn serve(&mut self, s: &mut Session, connection: &Connection, incoming: &mut Incoming) -> Served {
         self.token = None;
         for _ in 0..TURN {
+            // server/E6
+            if connection.lost.get() {
+                return Served::Over;
+            }
+            if connection.output.borrow().len() > OUTPUT_MOST {
+                return Served::Waits;
+            }
             if matches!(incoming.next(MESSAGE_LIMIT), Ok(None)) && !incoming.refill(connection) {
                 return Served::Waits;
             }
@@ -645,9 +652,10 @@ impl Talk {
             Progress::Kept { rows, given, tag } => {
                 let left = rows.len() - *given;
                 let now = if most > 0 { left.min(most as usize) } else { left };
-                let mut out = connection.output.borrow_mut();
+                let forms = &portal.forms;
+                let mut answer = self.answer(s, connection, incoming, Telling::Rows(columns), forms);
                 for i in *given..*given + now {
-                    result::row(&rows.row(i), &portal.forms, &mut out)?
+                    answer.row(rows.row(i))?
                 }
                 *given += now;
                 match most > 0 && now == most as usize {

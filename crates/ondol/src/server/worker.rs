@@ -6,7 +6,7 @@
 //!   ends when no whole message is left.
 //! - **R3** Numbers of connections come again, with another generation: what the poll tells of one that was
 //!   closed meanwhile means nobody.
-use super::connection::{Connection, Peer, State, Stream};
+use super::connection::{Connection, OUTPUT_MOST, Peer, State, Stream};
 use super::conversation::Served;
 use super::{End, Shared};
 use crate::session::held::TokenQueue;
@@ -237,9 +237,6 @@ impl Worker {
         if ready.read || ready.gone {
             connection.receive(room)
         }
-        if ready.write {
-            connection.tell()
-        }
         self.touched.borrow_mut().push(ready.key)
     }
 
@@ -251,7 +248,11 @@ impl Worker {
     /// Starts fibers, sends, closes: whatever is to be done for a connection now.
     fn settle(&mut self, key: u64) {
         let Some(connection) = self.of(key).cloned() else { return };
-        if connection.state.get() == State::Idle && !connection.closing.get() {
+        if connection.unsent() > OUTPUT_MOST && connection.can_send() {
+            connection.send()
+        }
+        let is_behind = connection.unsent() > OUTPUT_MOST && !connection.lost.get();
+        if connection.state.get() == State::Idle && !connection.closing.get() && !is_behind {
             let whole = connection.client.borrow().as_ref().is_some_and(|c| c.has_work(&connection));
             if whole {
                 return self.serve(connection);
@@ -262,6 +263,9 @@ impl Worker {
         }
         if connection.can_send() {
             connection.send()
+        }
+        if connection.lost.get() {
+            connection.tell()
         }
         let is_idle = connection.state.get() == State::Idle;
         if is_idle && (connection.lost.get() || connection.closing.get() && connection.unsent() == 0) {

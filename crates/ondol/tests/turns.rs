@@ -1,0 +1,196 @@
+//! Neighbours on a worker of the server: who has much to do, or does not take what was made, keeps no others
+//! waiting, nor more than a bounded part of an answer in memory.
+#![cfg(feature = "server")]
+use ondol::server::{ServeOptions, Server};
+use ondol::{OpenOptions, TempFolder};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// A server, whose workers have all some of its clients where there are twice as many as threads.
+struct Served {
+    server: Option<Server>,
+    port: u16,
+    _folder: TempFolder,
+}
+
+fn serve(memory: usize) -> Served {
+    let folder = TempFolder::new().unwrap();
+    let database = OpenOptions::new().memory_limit(memory).open(folder.path().join("db")).unwrap();
+    let options =
+        ServeOptions { listen: vec!["127.0.0.1:0".into()], trust_loopback: true, ..ServeOptions::default() };
+    let server = Server::start(&database, &options).unwrap();
+    let port = server.addresses()[0].port();
+    Served { server: Some(server), port, _folder: folder }
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+struct Client {
+    stream: TcpStream,
+    key: Vec<u8>,
+    port: u16,
+}
+
+fn packed(kind: &[u8], body: &[u8]) -> Vec<u8> {
+    [kind, &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+}
+fn query(text: &str) -> Vec<u8> {
+    packed(b"Q", format!("{text}\0").as_bytes())
+}
+fn parse(name: &str, text: &str) -> Vec<u8> {
+    packed(b"P", format!("{name}\0{text}\0\0\0").as_bytes())
+}
+/// Of a prepared statement, with one parameter at most.
+fn run(name: &str, value: Option<&str>) -> Vec<u8> {
+    let mut body = format!("\0{name}\0\0\0").into_bytes();
+    body.extend((value.is_some() as u16).to_be_bytes());
+    if let Some(v) = value {
+        body.extend((v.len() as u32).to_be_bytes());
+        body.extend(v.as_bytes())
+    }
+    body.extend([0, 0]);
+    [packed(b"B", &body), packed(b"E", b"\0\0\0\0\0")].concat()
+}
+fn sync() -> Vec<u8> {
+    packed(b"S", b"")
+}
+
+/// A client that is ready.
+fn connect(port: u16) -> Client {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut c = Client { stream, key: vec![], port };
+    c.send(&packed(b"", b"\0\x03\0\0user\0postgres\0\0"));
+    loop {
+        match c.message() {
+            (b'K', key) => c.key = key,
+            (b'Z', _) => return c,
+            (b'E', e) => panic!("{}", String::from_utf8_lossy(&e)),
+            _ => {}
+        }
+    }
+}
+
+impl Served {
+    fn client(&self) -> Client {
+        connect(self.port)
+    }
+    fn clients(&self, n: usize) -> Vec<Client> {
+        (0..n).map(|_| self.client()).collect()
+    }
+}
+
+impl Client {
+    fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap()
+    }
+    fn message(&mut self) -> (u8, Vec<u8>) {
+        let mut head = [0; 5];
+        self.stream.read_exact(&mut head).unwrap();
+        let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4];
+        self.stream.read_exact(&mut body).unwrap();
+        (head[0], body)
+    }
+    /// How many rows and lines came, and the tag or the error.
+    fn until_ready(&mut self) -> (u64, String) {
+        let (mut rows, mut end) = (0, String::new());
+        loop {
+            match self.message() {
+                (b'D' | b'd', _) => rows += 1,
+                (b'C', tag) => end = String::from_utf8_lossy(&tag[..tag.len() - 1]).to_string(),
+                (b'E', fields) => {
+                    let of = |code| fields.split(|b| *b == 0).find(|f| f.first() == Some(&code));
+                    end = String::from_utf8_lossy(&of(b'C').unwrap()[1..]).to_string()
+                }
+                (b'Z', _) => return (rows, end),
+                _ => {}
+            }
+        }
+    }
+    fn query(&mut self, text: &str) -> (u64, String) {
+        self.send(&query(text));
+        self.until_ready()
+    }
+    fn cancel(&self) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(&packed(b"", &[&80877102u32.to_be_bytes()[..], &self.key].concat())).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+/// Rows of some 200 bytes.
+fn fill(c: &mut Client, rows: usize) {
+    c.query("CREATE TABLE t (a integer PRIMARY KEY, b text)");
+    let (_, tag) =
+        c.query(&format!("INSERT INTO t SELECT a, repeat('x', 200) FROM generate_series(1, {rows}) AS g(a)"));
+    assert_eq!(tag, format!("INSERT 0 {rows}"))
+}
+
+/// Each of the others is answered, each several times.
+fn others_go_on(others: &mut [Client]) -> Duration {
+    let mut longest = Duration::ZERO;
+    for n in 0..20 {
+        for c in &mut *others {
+            let began = Instant::now();
+            assert_eq!(c.query(&format!("SELECT b FROM t WHERE a = {}", n + 1)), (1, "SELECT 1".to_string()));
+            longest = longest.max(began.elapsed())
+        }
+    }
+    longest
+}
+
+/// Answers of 120 MB each for which there is no memory, and clients that take nothing of them for a while.
+#[test]
+fn an_answer_is_made_as_it_is_taken() {
+    const ROWS: u64 = 600 * 500;
+    let mut served = serve(64 << 20);
+    let mut hogs = served.clients(5);
+    let mut others = served.clients(2 * threads());
+    fill(&mut others[0], 600);
+    let rows = "SELECT x.b, y.b FROM t AS x, t AS y WHERE y.a <= 500";
+    others[0].query("CREATE ROLE waits");
+    hogs[0].send(&query(rows));
+    hogs[1].send(&query(&format!("COPY ({rows}) TO STDOUT")));
+    hogs[2].send(&[parse("", rows), run("", None), sync()].concat());
+    hogs[3].send(&query(&format!("BEGIN; LOCK TABLE t IN SHARE MODE; {rows}")));
+    hogs[4].send(&query("BEGIN; SELECT 1"));
+    assert_eq!(hogs[4].until_ready().1, "SELECT 1");
+    hogs[4].send(&query(&format!("ALTER ROLE waits CREATEDB; {rows}")));
+    std::thread::sleep(Duration::from_millis(300));
+    // A lost client's transaction ends with it, and a statement that waits for its client can be cancelled.
+    drop(hogs.remove(3));
+    others_go_on(&mut others);
+    assert_eq!(others[0].query("UPDATE t SET b = b WHERE a = 600").1, "UPDATE 1");
+    hogs[3].cancel();
+    let (given, end) = hogs[3].until_ready();
+    assert!(given < ROWS && end == "57014", "{given} {end}");
+    assert_eq!(hogs[3].query("ROLLBACK").1, "ROLLBACK");
+    for (n, c) in hogs[..3].iter_mut().enumerate() {
+        let (rows, end) = c.until_ready();
+        let tag = if n == 1 { "COPY" } else { "SELECT" };
+        assert_eq!((rows, end), (ROWS, format!("{tag} {ROWS}")));
+        assert_eq!(c.query("SELECT 1"), (1, "SELECT 1".to_string()))
+    }
+    others_go_on(&mut others);
+    // One who has more messages than answers are taken of.
+    let c = &mut hogs[0];
+    let many: Vec<u8> = (0..2000).flat_map(|_| query("SELECT b FROM t LIMIT 10")).collect();
+    c.send(&many);
+    std::thread::sleep(Duration::from_millis(100));
+    others_go_on(&mut others);
+    for _ in 0..2000 {
+        assert_eq!(hogs[0].until_ready(), (10, "SELECT 10".to_string()))
+    }
+    // A server ends though nobody takes the rest.
+    hogs[1].send(&query(rows));
+    std::thread::sleep(Duration::from_millis(50));
+    served.server.take().unwrap().stop().unwrap()
+}
+
+#[test]
+fn who_has_much_to_do_lets_others_go_on() {
+   
