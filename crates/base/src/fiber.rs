@@ -21,6 +21,9 @@
 //!   set only for a thread that said that it is about to sleep, which says so before it looks for the last
 //!   time.
 //!
+//! - **F7** Work that may be long asks at its checks whether it has had its turn ([`take_turns`]), holding no
+//!   pin: a task has run for [`TURN`] at most, and the time between two checks, when others go on.
+//!
 //! What needs a deep stack, and never parks, runs on the thread's by [`on_thread_stack`]: so fibers' stacks
 //! can be small, of which there are many. In simulated worlds fibers are the world's, of which a
 //! [`sim::Worker`] runs several: that a wait keeps the thread, where it should give way, is a hang there.
@@ -91,6 +94,8 @@ type Giving = Yielder<(), Option<Duration>>;
 
 struct Running {
     yielder: Cell<*const Giving>,
+    /// When the task first asked whether it has had its turn, since it went on.
+    since: Cell<Option<Duration>>,
     seat: RefCell<Option<Arc<Seat>>>,
 }
 thread_local! {
@@ -131,6 +136,36 @@ pub fn on_thread_stack<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Runs `f` on a thread of its own, if the caller is a task of a [`Worker`], which gives way meanwhile: for
+/// what blocks its thread, or works for long with guards held.
+///
+/// # Errors
+/// If the system starts no thread.
+pub fn on_own_thread<R: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> std::io::Result<R> {
+    if RUNNING.get().is_null() {
+        return Ok(f());
+    }
+    let shared = Arc::new((Mutex::new(None), Parker::new()));
+    let theirs = shared.clone();
+    std::thread::Builder::new().name(name.to_string()).spawn(move || {
+        let done = catch_unwind(AssertUnwindSafe(f));
+        *theirs.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(done);
+        theirs.1.unpark()
+    })?;
+    loop {
+        shared.1.park(None);
+        let done = shared.0.lock().unwrap_or_else(|e| e.into_inner()).take();
+        match done {
+            Some(Ok(done)) => return Ok(done),
+            Some(Err(panic)) => resume_unwind(panic),
+            None => {}
+        }
+    }
+}
+
 /// The caller's seat, to be left with a parker. None if it is no fiber.
 pub(crate) fn seat() -> Option<Arc<Seat>> {
     // SAFETY: F3.
@@ -148,6 +183,31 @@ pub fn yield_now() {
         // Told already, so that giving way ends with the next turn.
         seat().inspect(|s| s.tell());
         give_way(None)
+    }
+}
+
+/// For which a task runs at most where others of its worker can go on (F7).
+const TURN: Duration = Duration::from_micros(250);
+
+/// Lets the worker's other tasks go on if the caller is one that has had its turn (F7). It may hold guards:
+/// then it goes on itself.
+#[inline]
+pub fn take_turns() {
+    // SAFETY: F3.
+    if let Some(running) = unsafe { RUNNING.get().as_ref() } {
+        running.ask()
+    }
+}
+
+impl Running {
+    #[inline(never)]
+    fn ask(&self) {
+        let now = clock::now();
+        match self.since.get() {
+            None => self.since.set(Some(now)),
+            Some(since) if now.saturating_sub(since) >= TURN && park::guards_held() == 0 => yield_now(),
+            Some(_) => {}
+        }
     }
 }
 
@@ -217,7 +277,11 @@ impl Worker {
     }
     fn of(stack_bytes: usize, inbox: Inbox) -> Worker {
         Worker {
-            running: Rc::new(Running { yielder: Cell::new(ptr::null()), seat: RefCell::new(None) }),
+            running: Rc::new(Running {
+                yielder: Cell::new(ptr::null()),
+                since: Cell::new(None),
+                seat: RefCell::new(None),
+            }),
             inbox: Arc::new(inbox),
             stack_bytes,
             waiting: VecDeque::new(),
@@ -355,6 +419,7 @@ impl Worker {
         p.deadline = None;
         self.resumptions += 1;
         self.running.yielder.set(p.yielder);
+        self.running.since.set(None);
         *self.running.seat.borrow_mut() = Some(p.seat.clone());
         let held = park::exchange_held(0);
         let before = RUNNING.replace(Rc::as_ptr(&self.running)); // F3
@@ -614,6 +679,39 @@ mod tests {
             })
         }
         w.run().unwrap()
+    }
+
+    /// F7
+    #[test]
+    fn long_work_takes_turns() {
+        let mut w = Worker::new(64 << 10);
+        let seen: Rc<[Cell<u32>; 2]> = Rc::default();
+        for me in 0..2 {
+            let seen = seen.clone();
+            w.start(move || {
+                // Neither ends before the other was here again and again.
+                for _ in 0..5 {
+                    let (other, began) = (seen[1 - me].get(), clock::now());
+                    seen[me].set(seen[me].get() + 1);
+                    while seen[1 - me].get() == other && seen[1 - me].get() < 5 {
+                        assert!(clock::now() < began + Duration::from_secs(20));
+                        take_turns()
+                    }
+                }
+                // Who holds a guard goes on.
+                let before = seen[1 - me].get();
+                park::hold();
+                let end = clock::now() + 4 * TURN;
+                while clock::now() < end {
+                    take_turns();
+                    assert_eq!(seen[1 - me].get(), before)
+                }
+                park::release()
+            })
+        }
+        w.run().unwrap();
+        assert_eq!((seen[0].get(), seen[1].get()), (5, 5));
+        take_turns()
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl Connection {
             };
             let Some(oid) = next else { break };
             if turn.is_multiple_of(256) {
-                self.session.patience.look().map_err(error::kernel)?
+                self.session.patience.look_around().map_err(error::kernel)?
             }
             copier.put(self, oid, &row)?
         }
@@ -268,7 +268,7 @@ impl Connection {
                 continue;
             }
             if turn % 32 == 31 {
-                self.session.patience.look().map_err(error::kernel)?
+                self.session.patience.look_around().map_err(error::kernel)?
             }
             let mut stays = [false; MOST_SLOTS];
             slots.start_page(page);

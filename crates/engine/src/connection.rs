@@ -247,6 +247,10 @@ impl Connection {
     pub fn parker(&self) -> &Arc<Parker> {
         self.session.parker()
     }
+    /// Whether a pin of its epochs is held, with which nobody may wait.
+    pub fn is_pinned(&self) -> bool {
+        self.session.participant().is_pinned()
+    }
     /// Tells from elsewhere whether this connection waits.
     pub fn waiter(&self) -> Waiter {
         Waiter { db: self.db.clone(), session: self.session.id() }

@@ -134,7 +134,7 @@ impl Connection {
             if slot::last_commit(&kernel.space, oid) <= since {
                 slots.skip(&kernel.space, 0)
             } else {
-                self.session.patience.look().map_err(crate::error::kernel)?;
+                self.session.patience.look_around().map_err(crate::error::kernel)?;
                 self.catch_up_row(table, index, since, oid)?
             }
         }

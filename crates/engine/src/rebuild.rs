@@ -139,7 +139,7 @@ impl Connection {
             let Some(oid) = next else { return Ok(()) };
             turn += 1;
             if turn % 256 == 0 {
-                self.session.patience.look().map_err(crate::error::kernel)?
+                self.session.patience.look_around().map_err(crate::error::kernel)?
             }
             if self.session.read_newest(oid, &mut bytes) {
                 f(self, &bytes)?

@@ -74,6 +74,7 @@ use crate::version::QUEUED;
 use ondol_base::cancel::Cancel;
 use ondol_base::clock;
 use ondol_base::epoch::Participant;
+use ondol_base::fiber::take_turns;
 use ondol_base::oid::Oid;
 use ondol_base::park::Parker;
 use ondol_base::sim::mutated;
@@ -141,6 +142,11 @@ impl Patience {
             Some(c) if c.is_told() => Err(Error::Canceled),
             _ => Ok(()),
         }
+    }
+    /// The same for those who hold nothing: others of their thread have their turn (fiber/F7).
+    pub fn look_around(&self) -> Result<()> {
+        take_turns();
+        self.look()
     }
     fn deadline(&self) -> Option<Duration> {
         self.timeout.map(|t| clock::now() + t)

@@ -193,4 +193,60 @@ fn an_answer_is_made_as_it_is_taken() {
 
 #[test]
 fn who_has_much_to_do_lets_others_go_on() {
-   
+    let served = serve(1 << 30);
+    let mut hog = served.client();
+    let mut others = served.clients(2 * threads());
+    fill(&mut others[0], 1000);
+    for text in [
+        "SELECT count(*) FROM generate_series(1, 1000000000000)",
+        "SELECT count(*) FROM t AS x, t AS y, t AS z, t AS u WHERE x.a + y.a + z.a + u.a < 0",
+        "SELECT sum(length(repeat(b, 20))) FROM t, generate_series(1, 1000000000000) AS g(n) WHERE n > 0",
+        "SELECT count(*) FROM generate_series(1, 1000000) WHERE factorial(20000) = 0",
+        "COPY (SELECT 1 FROM t AS x, t AS y, t AS z, t AS u WHERE x.a + y.a + z.a + u.a < 0) TO STDOUT",
+        "UPDATE t SET b = '' WHERE (SELECT count(*) FROM t AS x, t AS y, t AS z WHERE x.a + y.a + z.a < 0) > 0",
+        "EXPLAIN ANALYZE SELECT count(*) FROM generate_series(1, 1000000000000)",
+        "CREATE TABLE u AS SELECT x.a FROM t AS x, t AS y, t AS z, t AS u WHERE x.a + y.a + z.a + u.a < 0",
+    ] {
+        hog.send(&query(text));
+        std::thread::sleep(Duration::from_millis(50));
+        let longest = others_go_on(&mut others);
+        println!("{longest:?} at most beside {text}");
+        hog.cancel();
+        assert_eq!(hog.until_ready().1, "57014", "{text}");
+    }
+    // What ends by itself.
+    for text in [
+        "CREATE TABLE v AS SELECT n, n::text AS t FROM generate_series(1, 300000) AS g(n)",
+        "CHECKPOINT",
+        "SELECT count(*) FROM (SELECT n FROM v ORDER BY n % 1000, t LIMIT 1000000) AS s",
+        "CREATE INDEX ON v (t)",
+        "ALTER TABLE v ALTER n TYPE bigint",
+        "COPY v TO '/dev/null'",
+        "DELETE FROM v",
+        "CHECKPOINT",
+    ] {
+        hog.send(&query(text));
+        println!("{:?} at most beside {text}", others_go_on(&mut others));
+        let end = hog.until_ready().1;
+        assert!(
+            text.starts_with(end.split(' ').next().unwrap()) || end.starts_with("SELECT"),
+            "{text}: {end}"
+        )
+    }
+    // COPY FROM, whose client sends as fast as it can.
+    hog.send(&query("COPY v FROM STDIN"));
+    assert_eq!(hog.message().0, b'G');
+    let mut stream = hog.stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        for n in 0..300u32 {
+            let lines: String = (0..1000).map(|i| format!("{}\tx\n", n * 1000 + i)).collect();
+            stream.write_all(&packed(b"d", lines.as_bytes())).unwrap()
+        }
+        stream.write_all(&packed(b"c", b"")).unwrap()
+    });
+    println!("{:?} at most beside COPY", others_go_on(&mut others));
+    sender.join().unwrap();
+    assert_eq!(hog.until_ready().1, "COPY 300000")
+}
+
+/// A statement of a pipeline, as Bind, perhaps Describ

@@ -30,6 +30,8 @@ pub trait Account {
 pub struct Limits<'a> {
     cancel: Option<&'a AtomicU64>,
     account: Option<&'a dyn Account>,
+    /// Called where it is asked whether to go on.
+    turns: Option<fn()>,
     ahead: bool,
 }
 
@@ -45,15 +47,19 @@ fn later() -> SqlError {
 }
 
 impl Limits<'static> {
-    pub const NONE: Limits<'static> = Limits { cancel: None, account: None, ahead: false };
+    pub const NONE: Limits<'static> = Limits { cancel: None, account: None, turns: None, ahead: false };
     /// Of what is computed ahead (3): what would take more is refused, and left to be computed later.
-    pub const AHEAD: Limits<'static> = Limits { cancel: None, account: None, ahead: true };
+    pub const AHEAD: Limits<'static> = Limits { cancel: None, account: None, turns: None, ahead: true };
 }
 
 impl<'a> Limits<'a> {
     /// Ended once the word is odd, charged to the account.
     pub fn new(cancel: Option<&'a AtomicU64>, account: Option<&'a dyn Account>) -> Limits<'a> {
-        Limits { cancel, account, ahead: false }
+        Limits { cancel, account, turns: None, ahead: false }
+    }
+    /// The same, by `turns` letting others have their turn where it asks whether to go on.
+    pub fn taking_turns(self, turns: fn()) -> Limits<'a> {
+        Limits { turns: Some(turns), ..self }
     }
 
     /// Charges what is about to be made (1), and asks whether to go on.
@@ -73,6 +79,9 @@ impl<'a> Limits<'a> {
     /// An error (57014) if somebody wants an end.
     #[inline]
     pub fn go_on(&self) -> SqlResult<()> {
+        if let Some(turns) = self.turns {
+            turns()
+        }
         match self.cancel {
             Some(c) if c.load(Ordering::Relaxed) & 1 != 0 => Err(canceled()),
             _ => Ok(()),

@@ -712,7 +712,7 @@ impl Connection {
             while let Some(oid) = slots.next(&space.space) {
                 n += 1;
                 if n.is_multiple_of(1024) {
-                    self.session.patience.look().map_err(error::kernel)?
+                    self.session.patience.look_around().map_err(error::kernel)?
                 }
                 if look(self, oid)? {
                     break;
@@ -913,7 +913,7 @@ impl Connection {
             let Some(oid) = next else { return Ok(()) };
             n += 1;
             if n.is_multiple_of(1024) {
-                self.session.patience.look().map_err(error::kernel)?
+                self.session.patience.look_around().map_err(error::kernel)?
             }
             if !self.read_by(look, oid, &mut row) {
                 continue;

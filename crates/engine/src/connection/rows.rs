@@ -5,6 +5,7 @@ use crate::error;
 use crate::row::{self, RowBatch};
 use crate::table::{Table, TableIndex};
 use ondol_base::epoch::Guard;
+use ondol_base::fiber::take_turns;
 use ondol_base::oid::Oid;
 use ondol_kernel::LockMode;
 use ondol_kernel::heap::Slots;
@@ -381,6 +382,7 @@ impl Connection {
         let size = table.layout.row_size;
         let mut done = 0;
         while done < rows.len() {
+            take_turns();
             let end = (done + GROUP).min(rows.len());
             if rows.has_strings() {
                 let (session, dictionary) = (&mut self.session, &self.db.dictionary);

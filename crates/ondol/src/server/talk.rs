@@ -21,7 +21,7 @@ use crate::session::prepared::Prepared;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::settings::Settings;
 use crate::session::split::split;
-use ondol_base::fiber::on_thread_stack;
+use ondol_base::fiber::{on_thread_stack, take_turns};
 use ondol_engine::{Catalog, Charge, Token};
 use ondol_sql::parse;
 use ondol_sql::parse::lexer::Tokens;
@@ -48,8 +48,10 @@ const REPORTED: [&str; 13] = [
     "standard_conforming_strings",
     "TimeZone",
 ];
-/// Messages after which others have their turn.
+/// Messages after which what was answered is sent.
 const TURN: usize = 1000;
+/// Messages after which others may have their turn.
+const FEW: usize = 16;
 
 struct Statement {
     prepared: Prepared,
@@ -230,7 +232,10 @@ impl Talk {
 
     pub fn serve(&mut self, s: &mut Session, connection: &Connection, incoming: &mut Incoming) -> Served {
         self.token = None;
-        for _ in 0..TURN {
+        for n in 1..=TURN {
+            if n % FEW == 0 {
+                take_turns()
+            }
             // server/E6
             if connection.lost.get() {
                 return Served::Over;

@@ -8,6 +8,7 @@ use crate::session::planned::column;
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
 use crate::session::settings::Settings;
+use ondol_base::fiber::on_own_thread;
 use ondol_engine::{Access, ColumnDef, FunctionDef, Name, Nature, STALE, Table};
 use ondol_sql::bind;
 use ondol_sql::bound::{AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
@@ -252,7 +253,11 @@ impl Session {
                 out.done("LOCK TABLE", None)
             }
             Statement::Checkpoint => {
-                self.database.engine.checkpoint()?;
+                let engine = self.database.engine.clone();
+                on_own_thread("ondol-checkpoint", move || engine.checkpoint()).map_err(|e| {
+                    let message = format!("could not start a thread for the checkpoint: {e}");
+                    SqlError::new(sqlstate::IO_ERROR, message)
+                })??;
                 out.done("CHECKPOINT", None)
             }
             Statement::DiscardSequences => {

@@ -21,6 +21,7 @@ use crate::session::facts::Facts;
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
 use crate::session::runtime::seeing;
+use ondol_base::fiber::take_turns;
 use ondol_base::thread;
 use ondol_engine::{RowBatch, Table, Token};
 use ondol_scan::pipeline::Fed;
@@ -36,6 +37,8 @@ use std::sync::Arc;
 
 /// Blocks under way for each thread.
 const AHEAD: usize = 3;
+/// Rows after which others of the thread may have their turn.
+const ROWS: usize = 64;
 
 /// What COPY FROM fills.
 pub(crate) struct Into<'a> {
@@ -131,6 +134,9 @@ impl Converter {
             self.values(&row, &ctx, &mut encoded, &mut values).ok()?;
             if !rows.push(&values) {
                 return None;
+            }
+            if rows.len().is_multiple_of(ROWS) {
+                take_turns()
             }
             values.clear();
             memory = reused(values)
@@ -288,8 +294,11 @@ impl Session {
         let facts = converter.types.iter().any(names_objects).then(|| self.facts());
         let sight = facts.as_ref().and_then(Facts::sight);
         let ctx = seeing(self.context_of(&names), sight.as_ref());
-        let mut rows = 0;
+        let mut rows = 0u64;
         while let Some(row) = reader.next()? {
+            if rows.is_multiple_of(ROWS as u64) {
+                take_turns()
+            }
             let filled = match (&converter.filled, defaults) {
                 (Some(constants), _) => constants.iter().map(|(_, v)| v.clone()).collect(),
                 (None, Some(d)) => self.values_of(d)?,

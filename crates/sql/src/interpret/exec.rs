@@ -3,7 +3,8 @@
 //! - **X1** The loop never panics on a verified program: every register, cursor and store number is in range;
 //!   a value of an unexpected type is read as some value (see `datum`), an unexpected return address ends the
 //!   program with an error.
-//! - **X2** A wish to cancel is looked at on every loop's way, once in [`TICKS`] turns.
+//! - **X2** A wish to cancel is looked at on every loop's way, once in [`TICKS`] turns, and others of the
+//!   thread have their turn (fiber/F7).
 //! - **X3** Nothing here begins or ends a statement.
 use super::Env;
 use super::access;
@@ -16,6 +17,7 @@ use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Cond, Cur, IntTy, Span};
 use ondol_base::cancel::Cancel;
+use ondol_base::fiber::take_turns;
 use ondol_engine::{Charge, Connection, Layout};
 use ondol_types::func::Context;
 use ondol_types::limits::Limits;
@@ -58,7 +60,7 @@ impl<'a> World<'a> {
         env: &Env<'_>,
         f: impl FnOnce(&mut Connection, &World<'_>) -> R,
     ) -> (R, Option<Charge>) {
-        let limits = Limits::new(env.cancel.map(Cancel::word), Some(&purse));
+        let limits = Limits::new(env.cancel.map(Cancel::word), Some(&purse)).taking_turns(take_turns);
         let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
         let done = f(connection, &World { env, context: &context, purse: Some(&purse), depth: 0 });
         (done, purse.close())
@@ -72,6 +74,14 @@ pub(super) enum Exit {
     /// In a batch, around a scan in parts, or behind a row after which no more are wanted: the instruction to
     /// go on with.
     At(usize),
+}
+
+/// X2
+#[inline(never)]
+pub(super) fn look_around(world: &World<'_>, connection: &Connection) -> SqlResult<()> {
+    debug_assert!(!connection.is_pinned(), "portal/S1");
+    take_turns();
+    if world.env.cancel.is_some_and(|c| c.is_told()) { Err(canceled()) } else { Ok(()) }
 }
 
 #[cold]
@@ -175,8 +185,8 @@ pub(super) fn exec<const MODE: u8>(
     macro_rules! tick {
         () => {
             f.tick = f.tick.wrapping_add(1);
-            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.is_told()) {
-                return Err(canceled());
+            if f.tick % TICKS == 0 {
+                look_around(world, connection)?
             }
         };
     }

@@ -7,7 +7,7 @@
 use super::advisory::{self, is_advisory};
 use super::aggregate::state_of;
 use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
-use super::exec::{TICKS, World, canceled, internal};
+use super::exec::{TICKS, World, canceled, internal, look_around};
 use super::frame::Frame;
 use super::store::HashTable;
 use super::{access, functions};
@@ -15,6 +15,7 @@ use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
 use crate::code::program::{PARAM_REGISTERS, Tag as ProgramTag};
+use ondol_base::fiber::take_turns;
 use ondol_engine::{Connection, KEYS_SHARED, LockStrength, Locked, Oid, Wait};
 use ondol_types::catalog::tid;
 use ondol_types::func::{Context, FuncId};
@@ -87,6 +88,7 @@ fn lock_words(how: How) -> (LockStrength, Wait) {
 
 /// exec/X2
 fn go_on(world: &World<'_>) -> SqlResult<()> {
+    take_turns();
     if world.env.cancel.is_some_and(|c| c.is_told()) { Err(canceled()) } else { Ok(()) }
 }
 
@@ -148,8 +150,8 @@ pub(super) fn exec(
     macro_rules! tick {
         () => {
             f.tick = f.tick.wrapping_add(1);
-            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.is_told()) {
-                return Err(canceled());
+            if f.tick % TICKS == 0 {
+                look_around(world, connection)?
             }
         };
     }

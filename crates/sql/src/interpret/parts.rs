@@ -25,6 +25,7 @@ use crate::code::Program;
 use crate::code::op::Op;
 use crate::foreign::ForeignRange;
 use ondol_base::cancel::Cancel;
+use ondol_base::fiber::take_turns;
 use ondol_engine::{Connection, Part, Scan};
 use ondol_types::agg::AggState;
 use ondol_types::func::Context;
@@ -191,8 +192,10 @@ impl Share {
         let frame = &mut self.frame;
         frame.start(program, params, env.memory_limit, connection)?;
         let purse = frame.purse();
-        let context =
-            Context { limits: Limits::new(env.cancel.map(Cancel::word), Some(&purse)), ..*env.context };
+        let context = Context {
+            limits: Limits::new(env.cancel.map(Cancel::word), Some(&purse)).taking_turns(take_turns),
+            ..*env.context
+        };
         let world = World { env, context: &context, purse: Some(&purse), depth: 0 };
         let done = rows_of(frame, program, parted, connection, Some(part), sink, &world);
         frame.spare = purse.close();

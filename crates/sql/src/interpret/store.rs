@@ -4,10 +4,12 @@
 //!   frame's temporaries may be given back while stored rows stay.
 //! - **S2** Row numbers are given in order of insertion and stay; only a sorter's cut ([`Sorter`]) renumbers.
 //! - **S3** Clearing keeps the memory for the next execution.
-//! - **S4** Sorting looks for a wish to cancel once in [`RUN`] rows: a sort of many rows takes seconds.
+//! - **S4** Sorting looks for a wish to cancel, and lets others of the thread have their turn, once in [`RUN`]
+//!   rows: a sort of many rows takes seconds.
 use super::datum::{Allowance, Datum, Mix, compare, hash};
 use super::exec::canceled;
 use crate::code::program::SortKey;
+use ondol_base::fiber::take_turns;
 use ondol_types::SqlResult;
 use std::cmp::Ordering;
 
@@ -411,9 +413,12 @@ impl Sorter {
         };
         self.order.clear();
         self.order.extend(0..store.rows as u32);
-        sort(&mut self.order, less, || match cancel {
-            Some(c) if c.is_told() => Err(canceled()),
-            _ => Ok(()),
+        sort(&mut self.order, less, || {
+            take_turns();
+            match cancel {
+                Some(c) if c.is_told() => Err(canceled()),
+                _ => Ok(()),
+            }
         })
     }
     pub fn run(&mut self, cancel: Wish<'_>) -> SqlResult<()> {
