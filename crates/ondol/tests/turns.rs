@@ -249,4 +249,119 @@ fn who_has_much_to_do_lets_others_go_on() {
     assert_eq!(hog.until_ready().1, "COPY 300000")
 }
 
-/// A statement of a pipeline, as Bind, perhaps Describ
+/// A statement of a pipeline, as Bind, perhaps Describe, and Execute, which is given a limit that no result
+/// reaches, or none.
+fn step(
+    name: &str,
+    value: Option<&[u8]>,
+    params: u16,
+    forms: [u8; 2],
+    described: bool,
+    limit: u32,
+) -> Vec<u8> {
+    let mut body = format!("\0{name}\0\0\x01\0").into_bytes();
+    body.push(forms[0]);
+    body.extend(params.to_be_bytes());
+    for _ in 0..params {
+        match value {
+            None => body.extend((-1i32).to_be_bytes()),
+            Some(v) => {
+                body.extend((v.len() as u32).to_be_bytes());
+                body.extend(v)
+            }
+        }
+    }
+    body.extend([0, 1, 0, forms[1]]);
+    let mut all = packed(b"B", &body);
+    if described {
+        all.extend(packed(b"D", b"P\0"))
+    }
+    all.extend(packed(b"E", &[&b"\0"[..], &limit.to_be_bytes()].concat()));
+    all
+}
+
+/// Reads that stand side by side are executed together, but for those with a limit, which must be answered
+/// alike, byte for byte.
+#[test]
+fn reads_of_a_pipeline_are_answered_as_one_by_one() {
+    let (served, other) = (serve(256 << 20), serve(256 << 20));
+    let (mut together, mut alone) = (served.client(), other.client());
+    let statements = [
+        ("whole", "SELECT * FROM t WHERE a = $1", 1),
+        ("part", "SELECT b, a FROM t WHERE a = $1", 1),
+        ("hashed", "SELECT a, c FROM h WHERE a = $1", 1),
+        ("text", "SELECT a FROM t WHERE b = $1", 1),
+        ("joined", "SELECT t.b, h.c FROM t JOIN h ON h.a = t.a WHERE t.a = $1", 1),
+        ("none", "SELECT a + $1 FROM t WHERE a = $1", 1),
+        ("update", "UPDATE t SET c = c + 1 WHERE a = $1", 1),
+        ("insert", "INSERT INTO t VALUES ($1, $1::text, 0)", 1),
+        ("begin", "BEGIN", 0),
+        ("commit", "COMMIT", 0),
+        ("rollback", "ROLLBACK", 0),
+        ("alter", "ALTER TABLE t ADD d integer", 0),
+        ("drop", "ALTER TABLE t DROP COLUMN IF EXISTS d", 0),
+    ];
+    for c in [&mut together, &mut alone] {
+        c.query("CREATE TABLE t (a bigint PRIMARY KEY, b text UNIQUE, c integer)");
+        c.query("CREATE TABLE h (a bigint NOT NULL, c text); CREATE UNIQUE INDEX ON h USING hash (a)");
+        c.query("INSERT INTO t SELECT n, n::text, 0 FROM generate_series(1, 20) AS g(n)");
+        c.query("INSERT INTO h SELECT n, repeat('y', n::int) FROM generate_series(1, 20) AS g(n)");
+        for (name, text, _) in statements {
+            c.send(&[parse(name, text), sync()].concat());
+            c.until_ready();
+        }
+    }
+    let mut seed = 20_261_126u64;
+    println!("seed {seed}");
+    let mut next = move |n: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % n
+    };
+    for _ in 0..1500 {
+        let (mut one, mut many, mut syncs) = (vec![], vec![], 0);
+        let reads_only = next(2) == 0;
+        for _ in 0..1 + next(30) {
+            let n = match next(if reads_only { 10 } else { 14 }) {
+                0..=9 => next(6),
+                _ => 6 + next(7),
+            };
+            let (name, _, params) = statements[n as usize];
+            let key = next(24) as i64;
+            let binary = next(3) == 0 && name != "text" && name != "insert";
+            let value = match next(12) {
+                0 => None,
+                1 if !binary => Some(b" 7".to_vec()),
+                2 => Some(b"x7".to_vec()),
+                _ if binary => Some(key.to_be_bytes().to_vec()),
+                _ => Some(key.to_string().into_bytes()),
+            };
+            let forms = [binary as u8, next(2) as u8];
+            let described = next(4) == 0;
+            for (out, limit) in [(&mut many, 0), (&mut one, 1_000_000)] {
+                out.extend(step(name, value.as_deref(), params, forms, described, limit))
+            }
+            if next(3) == 0 {
+                one.extend(sync());
+                many.extend(sync());
+                syncs += 1
+            }
+        }
+        one.extend(sync());
+        many.extend(sync());
+        together.send(&many);
+        alone.send(&one);
+        for _ in 0..=syncs {
+            loop {
+                let (a, b) = (together.message(), alone.message());
+                let shown = |m: &(u8, Vec<u8>)| format!("{} {}", m.0 as char, String::from_utf8_lossy(&m.1));
+                assert_eq!(shown(&a), shown(&b));
+                assert_eq!(a, b);
+                if a.0 == b'Z' {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -247,6 +247,20 @@ pub fn read(bytes: &[u8], ty: TypeId) -> SqlResult<Value> {
     }
 }
 
+/// The same for types whose values need no memory of their own; `None` for others, and for bytes that are no
+/// value: [`read`] tells.
+pub fn borrow(bytes: &[u8], ty: TypeId) -> Option<ValueRef<'_>> {
+    Some(match ty.class() {
+        Class::Int2 => ValueRef::Int2(i16::from_be_bytes(bytes.try_into().ok()?)),
+        Class::Int4 => ValueRef::Int4(i32::from_be_bytes(bytes.try_into().ok()?)),
+        Class::Int8 => ValueRef::Int8(i64::from_be_bytes(bytes.try_into().ok()?)),
+        Class::Float8 => ValueRef::Float8(f64::from_be_bytes(bytes.try_into().ok()?)),
+        Class::Text => ValueRef::Text(utf8(bytes).ok()?),
+        Class::Bytea => ValueRef::Bytea(bytes),
+        _ => return None,
+    })
+}
+
 /// Days from 2000-01-01 of the first and behind the last date, 4714-11-24 BC and 5874898-01-01.
 const DAYS: std::ops::Range<i64> = -2_451_545..2_145_031_949;
 /// The same in microseconds of timestamps, which end before 294277-01-01.

@@ -68,7 +68,8 @@ impl Client {
     }
     pub fn shrink(&mut self) {
         if let Phase::Talking(t) = &mut self.phase {
-            t.session.shrink()
+            t.session.shrink();
+            t.talk.shrink()
         }
     }
     /// Tells the client why its connection ends, if it can be told by now.

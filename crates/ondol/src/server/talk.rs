@@ -32,6 +32,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+mod reads;
+
 /// Settings of which clients are told the values, at first and whenever they change.
 const REPORTED: [&str; 13] = [
     "application_name",
@@ -99,6 +101,8 @@ pub(super) struct Talk {
     settings: Option<Settings>,
     /// The last commit of the turn, which is not known to be durable.
     token: Option<Token>,
+    /// What reads that were executed together leave for the next.
+    room: Option<Box<reads::Room>>,
 }
 
 /// The statements of a text, and where each begins in it.
@@ -178,7 +182,14 @@ impl Talk {
             reported: vec![],
             settings: None,
             token: None,
+            room: None,
         }
+    }
+
+    /// Gives up memory that an idle connection does not need.
+    pub fn shrink(&mut self) {
+        self.room = None;
+        self.portals.shrink_to_fit()
     }
 
     /// Tells the values of settings that are others than the client knows.
@@ -295,6 +306,11 @@ impl Talk {
                     incoming.skip(size)
                 }
                 Ok(Message::Bind(bind)) => {
+                    let read = self.read(s, (&bind, size), incoming.rest(), connection);
+                    if read > 0 {
+                        incoming.skip(read);
+                        continue;
+                    }
                     let done = self.bind(s, &bind);
                     incoming.skip(size);
                     self.or_skip(s, done, connection, |out| back::empty(out, back::BIND_COMPLETE))

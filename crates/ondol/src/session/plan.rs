@@ -9,6 +9,8 @@ use crate::session::rows::Column;
 use ondol_engine::{Catalog, Charge, Path, Table};
 use ondol_sql::bound::{Bound, Origin};
 use ondol_sql::code::{Op, Program};
+#[cfg(feature = "server")]
+use ondol_sql::interpret;
 use ondol_sql::interpret::{Parted, PointRead, PointUpdate};
 use ondol_types::catalog::registered;
 use ondol_types::{SqlResult, TypeId, func, limits};
@@ -31,6 +33,9 @@ pub(crate) struct Plan {
     /// Its short way, if it has one.
     pub point: Option<PointRead>,
     pub update: Option<PointUpdate>,
+    /// It looks rows up by their keys and gives them ([`interpret::is_look_up`]).
+    #[cfg(feature = "server")]
+    pub is_look_up: bool,
     /// It is not to be kept: the statement is bound each time.
     pub once: bool,
     /// How its table is read in parts, if it can be.
@@ -67,6 +72,8 @@ impl Plan {
         // Whoever reads a part knows nothing of the session and the catalog.
         let parted = Parted::of(&program).filter(|_| !asks_caller && !asks_catalog);
         let bytes = program.bytes();
+        #[cfg(feature = "server")]
+        let is_look_up = interpret::is_look_up(&program);
         let sizes = program.tables.iter().map(|t| t.estimate_rows()).collect();
         let program = Arc::new(program);
         Plan {
@@ -77,6 +84,8 @@ impl Plan {
             asks_catalog,
             point,
             update,
+            #[cfg(feature = "server")]
+            is_look_up,
             once: false,
             parted,
             bytes,

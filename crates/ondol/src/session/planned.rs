@@ -564,6 +564,50 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "server")]
+    #[test]
+    fn look_ups_are_known() {
+        let folder = TempFolder::new().expect("a temporary folder");
+        let db = Database::open(folder.path()).expect("a database in it");
+        let mut s = db.session();
+        s.execute("create table a (id bigint primary key, v int, t text unique)").expect("a table");
+        s.execute("create table b (id int, v int); create unique index on b using hash (id)")
+            .expect("a table");
+        s.execute("create index on a (v)").expect("an index");
+        let mut are = |wanted: bool, texts: &[&str]| {
+            for text in texts {
+                let prepared = s.prepare(text).expect("a statement");
+                assert_eq!(prepared.is_look_up(), wanted, "{text}")
+            }
+        };
+        are(
+            true,
+            &[
+                "select * from a where id = $1",
+                "select v, t from a where id = $1",
+                "select id from a where t = $1",
+                "select v, id from b where id = $1",
+                "select a.v, b.v from a join b on b.id = a.v where a.id = $1",
+            ],
+        );
+        are(
+            false,
+            &[
+                "select * from a where v = $1",
+                "select * from a",
+                "select v + 1 from a where id = $1",
+                "select upper(t) from a where id = $1",
+                "select count(*) from a where id = $1",
+                "select 1",
+                "select * from a where id > $1",
+                "select * from a where id = $1 for update",
+                "update a set v = 1 where id = $1",
+                "insert into a values ($1)",
+                "show timezone",
+            ],
+        )
+    }
+
     #[test]
     fn plans_go_with_their_own_tables() {
         let folder = TempFolder::new().expect("a temporary folder");

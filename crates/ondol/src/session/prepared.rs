@@ -55,6 +55,11 @@ impl Prepared {
     pub(crate) fn is_planned(&self) -> bool {
         self.is_planned
     }
+    /// It looks rows up by their keys and gives them, which can be done for many at once.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_look_up(&self) -> bool {
+        self.plan.borrow().as_ref().is_some_and(|p| p.is_look_up)
+    }
     /// What it is made of: its text, and the types that were given.
     pub(crate) fn source(&self) -> (&str, &[TypeId]) {
         (&self.text, &self.types)

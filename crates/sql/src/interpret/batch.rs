@@ -63,6 +63,43 @@ impl Ahead {
     }
 }
 
+/// Whether all that the program does is to look up rows by unique keys, and to give columns of theirs, which
+/// nothing that it finds makes fail: so that calls of it can be gathered.
+pub fn is_look_up(program: &Program) -> bool {
+    let is_by_key = |op: &Op| match op {
+        Op::KeyProbe { cursor } | Op::Point { cursor, .. } | Op::PointRow { cursor, .. } => {
+            program.index_of(cursor.0).is_some_and(|i| i.def.unique)
+        }
+        // Jumps, values and columns, comparisons of plain values; keys, rows, and what gives them.
+        op => matches!(
+            op.number(),
+            0 | 1
+                | 4..=8
+                | 10
+                | 11
+                | 16..=24
+                | 31
+                | 33
+                | 34
+                | 36
+                | 39
+                | 41
+                | 43
+                | 44
+                | 48..=61
+                | 63
+                | 66
+                | 67
+                | 69
+                | 70
+                | 83
+                | 84
+                | 88
+        ),
+    };
+    !program.writes && program.ops.iter().any(is_meeting) && program.ops.iter().all(is_by_key)
+}
+
 /// The index and the parameters of a point lookup that the program begins with.
 fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>)> {
     let Some(

@@ -35,7 +35,7 @@ mod store;
 mod tests;
 mod update;
 
-pub use batch::{Batch, run_batch};
+pub use batch::{Batch, is_look_up, run_batch};
 pub use frame::Frame;
 pub use frames::Frames;
 pub use parts::{Gathered, Gatherer, Parted, Piece, Share, run_parted};

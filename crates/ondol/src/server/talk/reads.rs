@@ -1,0 +1,259 @@
+//! Reads that stand side by side in the input: look-ups by unique keys, executed as a batch, so that their
+//! waits for memory overlap.
+//!
+//! - **G1** Taken together are Binds and Executes of the unnamed portal, with what may stand between them and
+//!   behind (Describe, Sync), as far as all of them are there. Whatever is out of the ordinary, a value that
+//!   has to be converted, say, ends the batch before it and goes the usual way.
+//! - **G2** The reads of a batch are all in one transaction, or each in one of its own (talk/T1).
+//! - **G3** They are answered in their order. What was read behind one that failed is forgotten, and read
+//!   anew where it is to be answered.
+use super::super::connection::Connection;
+use super::super::result;
+use super::{MESSAGE_LIMIT, Portal, Progress, Statement, Talk};
+use crate::session::Session;
+use crate::session::batch::Batch;
+use crate::session::rows::Rows;
+use ondol_types::ty::Class;
+use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
+use ondol_wire::front::{self, Bind, Forms, Message, Target};
+use ondol_wire::{back, binary};
+use std::rc::Rc;
+
+/// Reads of a batch at most.
+const MOST: usize = 64;
+/// Bytes of rows that are kept for the next batch.
+const KEPT: usize = 256 << 10;
+
+struct Read<'a> {
+    statement: Rc<Statement>,
+    /// Where its values begin among those of all.
+    from: usize,
+    forms: Forms<'a>,
+    is_described: bool,
+    /// A Sync follows it.
+    is_synced: bool,
+    /// Where what follows begins in the input.
+    end: usize,
+}
+
+/// Memory for batches.
+#[derive(Default)]
+pub(super) struct Room {
+    batch: Batch,
+    /// Of one read alone.
+    rows: Rows,
+    forms: Vec<bool>,
+}
+
+/// A value that can be taken as it came.
+fn value<'a>(bytes: &'a [u8], is_binary: bool, ty: TypeId) -> Option<ValueRef<'a>> {
+    if is_binary {
+        return binary::borrow(bytes, ty);
+    }
+    let class = ty.class();
+    if let Class::Text = class {
+        return front::utf8(bytes).ok().map(ValueRef::Text);
+    }
+    // Digits alone, no more than surely fit.
+    let (is_negative, digits) = match bytes {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, bytes),
+    };
+    if digits.is_empty() || digits.len() > 18 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let n = digits.iter().fold(0i64, |n, d| n * 10 + i64::from(d - b'0'));
+    let n = if is_negative { -n } else { n };
+    match class {
+        Class::Int2 => n.try_into().ok().map(ValueRef::Int2),
+        Class::Int4 => n.try_into().ok().map(ValueRef::Int4),
+        Class::Int8 => Some(ValueRef::Int8(n)),
+        _ => None,
+    }
+}
+
+/// Appends the values of a Bind, if each can be taken as it came and nothing else is wrong with it.
+fn take_values<'a>(bind: &Bind<'a>, statement: &Statement, values: &mut Vec<ValueRef<'a>>) -> Option<()> {
+    let (wanted, columns) = (statement.prepared.params(), statement.prepared.columns().len());
+    let fits = |forms: usize, of: usize| forms <= 1 || forms == of;
+    let is_usual = bind.len() == wanted.len()
+        && fits(bind.forms.len(), bind.len())
+        && fits(bind.result_forms.len(), columns);
+    if !is_usual {
+        return None;
+    }
+    for (i, (bytes, ty)) in bind.values().zip(wanted).enumerate() {
+        values.push(match bytes {
+            None => ValueRef::Null,
+            Some(bytes) => value(bytes, bind.forms.is_binary(i), *ty)?,
+        })
+    }
+    Some(())
+}
+
+/// The next message, if it is whole, and where what follows begins.
+fn message(input: &[u8], at: usize) -> Option<(Message<'_>, usize)> {
+    let frame = front::frame(&input[at..], MESSAGE_LIMIT).ok().flatten()?;
+    Some((frame.read().ok()?, at + frame.size()))
+}
+
+/// What follows the Bind of a read, whose end is `at`: whether it is described and synced, and the end.
+fn behind(input: &[u8], at: usize) -> Option<(bool, bool, usize)> {
+    let (mut next, mut at) = message(input, at)?;
+    let is_described = matches!(next, Message::Describe(Target::Portal("")));
+    if is_described {
+        (next, at) = message(input, at)?
+    }
+    if !matches!(next, Message::Execute { portal: "", most: 0 }) {
+        return None;
+    }
+    // talk/T1
+    match input.get(at)? {
+        b'S' => message(input, at).map(|(_, end)| (is_described, true, end)),
+        _ => Some((is_described, false, at)),
+    }
+}
+
+impl Read<'_> {
+    /// Appends its answer; after an error what stands before that is told.
+    fn tell(&self, rows: SqlResult<&Rows>, forms: &mut Vec<bool>, out: &mut Vec<u8>) -> SqlResult<()> {
+        let columns = self.statement.prepared.columns();
+        forms.clear();
+        forms.extend(self.forms.iter());
+        back::empty(out, back::BIND_COMPLETE);
+        if self.is_described {
+            result::describe(columns, forms, out)
+        }
+        let rows = rows?;
+        if !std::ptr::eq(rows.columns(), columns) && rows.columns() != columns {
+            let message = "cached plan must not change result type";
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
+        for row in rows {
+            let before = out.len();
+            result::row(&row, forms, out).inspect_err(|_| out.truncate(before))?
+        }
+        match rows.len() {
+            0 => back::complete(out, "SELECT 0"),
+            1 => back::complete(out, "SELECT 1"),
+            n => back::complete(out, &format!("SELECT {n}")),
+        }
+        Ok(())
+    }
+}
+
+impl Talk {
+    /// The reads that the input begins with, of which `bind` is the first message; none if it begins with
+    /// something else.
+    fn gather<'a>(
+        &mut self,
+        s: &mut Session,
+        (bind, size): (&Bind<'a>, usize),
+        input: &'a [u8],
+        values: &mut Vec<ValueRef<'a>>,
+    ) -> Vec<Read<'a>> {
+        let mut reads: Vec<Read<'a>> = vec![];
+        let (mut bind, mut at, mut name) = (*bind, size, "");
+        // G2
+        let in_block = s.in_transaction() && !s.implicit;
+        let in_one = s.in_transaction();
+        while bind.portal.is_empty() {
+            let known = reads.last().filter(|_| name == bind.statement);
+            let statement = match known {
+                Some(last) => last.statement.clone(),
+                None => match self.statement(s, bind.statement) {
+                    Ok(statement) => statement,
+                    Err(_) => break,
+                },
+            };
+            name = bind.statement;
+            if !statement.prepared.is_look_up() {
+                break;
+            }
+            let from = values.len();
+            let found = take_values(&bind, &statement, values).and_then(|()| behind(input, at));
+            let Some((is_described, is_synced, end)) = found else {
+                values.truncate(from);
+                break;
+            };
+            let is_another = !in_one && reads.first().is_some_and(|f| f.is_synced && !is_synced);
+            if is_another {
+                values.truncate(from);
+                break;
+            }
+            let forms = bind.result_forms;
+            reads.push(Read { statement, from, forms, is_described, is_synced, end });
+            // The end of a transaction of several.
+            let is_last = is_synced && !in_block && (in_one || !reads[0].is_synced);
+            if is_last || reads.len() == MOST {
+                break;
+            }
+            match message(input, end) {
+                Some((Message::Bind(next), after)) => (bind, at) = (next, after),
+                _ => break,
+            }
+        }
+        reads
+    }
+
+    /// Answers the reads that the input begins with, of which `bind` is the first message, of so many bytes.
+    /// How many bytes they were: 0 if it begins with something else.
+    pub(super) fn read(
+        &mut self,
+        s: &mut Session,
+        bind: (&Bind<'_>, usize),
+        input: &[u8],
+        connection: &Connection,
+    ) -> usize {
+        if s.is_failed() {
+            return 0;
+        }
+        let mut values = vec![];
+        let reads = self.gather(s, bind, input, &mut values);
+        let Some((first, last)) = reads.first().zip(reads.last()) else { return 0 };
+        if !s.in_transaction() && !first.is_synced && s.begin_implicit().is_err() {
+            return 0;
+        }
+        let mut room = self.room.take().unwrap_or_default();
+        let params = |i: usize| &values[reads[i].from..reads.get(i + 1).map_or(values.len(), |r| r.from)];
+        let done = match &reads[..] {
+            [read] => s.call_prepared(&read.statement.prepared, params(0), &mut room.rows).map(drop),
+            _ => {
+                let calls: Vec<_> =
+                    reads.iter().enumerate().map(|(i, r)| (&r.statement.prepared, params(i))).collect();
+                s.call_each(&calls, &mut room.batch)
+            }
+        };
+        self.portals.remove("");
+        let mut bytes = 0;
+        for (i, read) in reads.iter().enumerate() {
+            let rows = match &done {
+                Ok(()) if reads.len() == 1 => Ok(&room.rows),
+                Ok(()) => room.batch.rows(i),
+                Err(e) => Err(e.clone()),
+            };
+            bytes += rows.as_ref().map_or(0, |r| r.bytes());
+            let told = read.tell(rows, &mut room.forms, &mut connection.output.borrow_mut());
+            let failed = told.is_err();
+            if let Err(e) = told {
+                self.refuse(s, e, (&read.statement.text, read.statement.from), connection);
+                self.skips = true
+            }
+            if read.is_synced {
+                self.sync(s, connection)
+            }
+            if failed {
+                return read.end; // G3
+            }
+        }
+        if bytes <= KEPT {
+            self.room = Some(room)
+        }
+        if s.in_transaction() {
+            let statement = last.statement.clone();
+            let portal = Portal { statement, params: vec![], forms: vec![], progress: Progress::Done };
+            self.portals.insert(String::new(), portal);
+        }
+        last.end
+    }
+}
