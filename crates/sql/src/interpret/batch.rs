@@ -71,31 +71,55 @@ pub fn is_look_up(program: &Program) -> bool {
             program.index_of(cursor.0).is_some_and(|i| i.def.unique)
         }
         // Jumps, values and columns, comparisons of plain values; keys, rows, and what gives them.
-        op => matches!(
-            op.number(),
-            0 | 1
-                | 4..=8
-                | 10
-                | 11
-                | 16..=24
-                | 31
-                | 33
-                | 34
-                | 36
-                | 39
-                | 41
-                | 43
-                | 44
-                | 48..=61
-                | 63
-                | 66
-                | 67
-                | 69
-                | 70
-                | 83
-                | 84
-                | 88
-        ),
+        Op::Halt { .. }
+        | Op::Jump { .. }
+        | Op::If { .. }
+        | Op::IfNot { .. }
+        | Op::IfFalse { .. }
+        | Op::IfNull { .. }
+        | Op::IfNotNull { .. }
+        | Op::Mark { .. }
+        | Op::Reset { .. }
+        | Op::Null { .. }
+        | Op::Bool { .. }
+        | Op::Int { .. }
+        | Op::Move { .. }
+        | Op::IsNull { .. }
+        | Op::IsNotNull { .. }
+        | Op::Not { .. }
+        | Op::And { .. }
+        | Op::Or { .. }
+        | Op::CmpInt { .. }
+        | Op::CmpText { .. }
+        | Op::UnlessInt { .. }
+        | Op::UnlessText { .. }
+        | Op::Retag { .. }
+        | Op::Narrow { .. }
+        | Op::Load { .. }
+        | Op::LoadParam { .. }
+        | Op::ColBool { .. }
+        | Op::ColInt2 { .. }
+        | Op::ColInt4 { .. }
+        | Op::ColInt8 { .. }
+        | Op::ColFloat8 { .. }
+        | Op::ColDate { .. }
+        | Op::ColTimestamp { .. }
+        | Op::ColTimestamptz { .. }
+        | Op::ColText { .. }
+        | Op::ColBytea { .. }
+        | Op::ColNumeric { .. }
+        | Op::ColChar { .. }
+        | Op::ColOpaque { .. }
+        | Op::ColPacked { .. }
+        | Op::ColLater { .. }
+        | Op::KeyPut { .. }
+        | Op::KeyPrefetch { .. }
+        | Op::RowPrefetch { .. }
+        | Op::RowNext { .. }
+        | Op::Emit { .. }
+        | Op::EmitRow { .. }
+        | Op::Twin { .. } => true,
+        _ => false,
     };
     !program.writes && program.ops.iter().any(is_meeting) && program.ops.iter().all(is_by_key)
 }
