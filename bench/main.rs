@@ -14,6 +14,7 @@ mod scan;
 mod tpcc;
 mod waiters;
 mod waits;
+mod wire;
 
 use clap::Parser;
 
@@ -34,6 +35,7 @@ enum Bench {
     Waiters(waiters::Args),
     Waits(waits::Args),
     Alter(alter::Args),
+    Wire(wire::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -51,5 +53,6 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Waiters(args) => waiters::run(args),
         Bench::Waits(args) => waits::run(args),
         Bench::Alter(args) => alter::run(args),
+        Bench::Wire(args) => wire::run(args),
     }
 }

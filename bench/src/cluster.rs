@@ -90,6 +90,10 @@ impl Cluster {
         let host = self.data.display().to_string().replace('\\', "\\\\").replace('\'', "\\'");
         Ok(Client::connect(&format!("host='{host}' user=postgres dbname=postgres"), NoTls)?)
     }
+    /// Its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.data.join(".s.PGSQL.5432")
+    }
     /// A new folder that the server may write to, and others may look into.
     pub fn folder(&self, path: &Path) -> Result<()> {
         std::fs::create_dir(path)?;

@@ -8,6 +8,7 @@
 
 pub mod bare;
 pub mod chart;
+pub mod clients;
 pub mod cluster;
 pub mod customers;
 pub mod encoder;

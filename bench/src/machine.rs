@@ -55,6 +55,11 @@ pub fn resident_bytes() -> u64 {
     kilobytes("/proc/self/status", "VmRSS")
 }
 
+/// Bytes of memory that a process has in RAM.
+pub fn resident_bytes_of(process: u32) -> u64 {
+    kilobytes(&format!("/proc/{process}/status"), "VmRSS")
+}
+
 /// Has the allocator give memory that it does not use back to the system.
 #[expect(unsafe_code)]
 pub fn give_back() {

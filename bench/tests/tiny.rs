@@ -139,6 +139,13 @@ fn waiters() {
 }
 
 #[test]
+fn wire() {
+    let says =
+        ["Selects, 8 clients, pipelines of 50", "Durable updates", "idle connections", "beside a COPY"];
+    tiny("wire", &[], &says);
+}
+
+#[test]
 fn waits() {
     tiny("waits", &[], &["A storm of deadlocks", "what many keep", "Deadlocks a second"]);
 }

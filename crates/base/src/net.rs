@@ -96,6 +96,23 @@ impl Poll {
     }
 }
 
+/// Has the system allow this process so many descriptors, or as many as it may; how many it allows now.
+pub fn allow_descriptors(wanted: u64) -> Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is there while the call lasts.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(Error::last_os_error());
+    }
+    if limit.rlim_cur < wanted {
+        limit.rlim_cur = wanted.min(limit.rlim_max);
+        // SAFETY: as above.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+            return Err(Error::last_os_error());
+        }
+    }
+    Ok(limit.rlim_cur)
+}
+
 /// The user, by the system's number, whose process is at the other end of a Unix socket.
 pub fn peer(socket: impl AsFd) -> Result<u32> {
     // SAFETY: an all-zero value is one.
@@ -137,6 +154,13 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn descriptors_are_allowed_up_to_the_limit() {
+        let now = allow_descriptors(0).unwrap();
+        assert_eq!(allow_descriptors(now).unwrap(), now);
+        assert!(allow_descriptors(now + 10).unwrap() <= now + 10);
+    }
 
     #[test]
     fn descriptors_are_ready_when_something_came() {
