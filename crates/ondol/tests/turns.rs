@@ -3,8 +3,9 @@
 #![cfg(feature = "server")]
 use ondol::server::{ServeOptions, Server};
 use ondol::{OpenOptions, TempFolder};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server, whose workers have all some of its clients where there are twice as many as threads.
@@ -364,4 +365,47 @@ fn reads_of_a_pipeline_are_answered_as_one_by_one() {
             }
         }
     }
+}
+
+/// Connections that have each run something, and wait: a few kilobytes each, once they have waited for a
+/// while.
+#[test]
+fn idle_connections_take_little() {
+    const MANY: usize = 800;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ondol"))
+        .args(["serve", "--temporary", "--trust-loopback", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.find(|l| l.contains("postgres://")).unwrap();
+    let port = address.rsplit_once(':').unwrap().1.split('/').next().unwrap().parse().unwrap();
+    let resident = |process: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let line = text.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    let idle = |n: usize| {
+        let mut all: Vec<Client> = (0..n).map(|_| connect(port)).collect();
+        for c in &mut all {
+            assert_eq!(c.query("SELECT count(*) FROM pg_class").1, "SELECT 1");
+            c.send(
+                &[parse("s", "SELECT relname FROM pg_class WHERE oid = $1"), run("s", Some("1259")), sync()]
+                    .concat(),
+            );
+            assert_eq!(c.until_ready().1, "SELECT 1")
+        }
+        std::thread::sleep(Duration::from_secs(4));
+        all
+    };
+    // What the first ones make stays.
+    let first = idle(50);
+    let before = resident(child.id());
+    let all = idle(MANY);
+    let each = (resident(child.id()) - before) as f64 / MANY as f64;
+    println!("{each:.1} KiB each");
+    assert!(each < 16.0, "{each}");
+    drop((first, all));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

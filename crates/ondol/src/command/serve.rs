@@ -2,10 +2,13 @@
 use super::{Done, Failed, Ring, say, shell, tell, tell_opened};
 use ondol::server::{self, DATABASE, PORT, ServeOptions, Server, TlsFiles};
 use ondol::{Database, OpenOptions, TempFolder, USER};
+use ondol_base::net::allow_descriptors;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// Descriptors beside those of connections.
+const OTHERS: u64 = 1000;
 /// The file in the database's folder that has the first password.
 const PASSWORD: &str = "initial-password";
 
@@ -130,6 +133,8 @@ pub fn run(args: Args) -> Done {
         tls: tls(&args, &folder)?,
         require_tls: args.require_tls,
     };
+    // Each connection has one. Where fewer are allowed, connections wait to be taken.
+    let _ = allow_descriptors(args.connections as u64 + OTHERS);
     let server = Server::start(&database, &served)?;
     greet(&server, &sockets, &args, &folder, &database, &served)?;
     server.run(|reloaded| match reloaded {
