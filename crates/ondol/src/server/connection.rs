@@ -230,7 +230,8 @@ impl Connection {
         if output.capacity() > KEPT && self.state.get() != State::Running {
             *output = Vec::new()
         }
-        if self.waits_until_taken.get() {
+        // What is encrypted already may wait still.
+        if self.waits_until_taken.get() && !self.stream.is_holding() {
             self.tell()
         }
     }
