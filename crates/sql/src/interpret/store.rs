@@ -4,8 +4,8 @@
 //!   frame's temporaries may be given back while stored rows stay.
 //! - **S2** Row numbers are given in order of insertion and stay; only a sorter's cut ([`Sorter`]) renumbers.
 //! - **S3** Clearing keeps the memory for the next execution.
-//! - **S4** Sorting looks for a wish to cancel, and lets others of the thread have their turn, once in [`RUN`]
-//!   rows: a sort of many rows takes seconds.
+//! - **S4** Sorting looks for a wish to cancel, and lets others of the thread have their turn, once in
+//!   [`RUN`] rows: a sort of many rows takes seconds.
 use super::datum::{Allowance, Datum, Mix, compare, hash};
 use super::exec::canceled;
 use crate::code::program::SortKey;
