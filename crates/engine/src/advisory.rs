@@ -16,10 +16,13 @@
 //!
 //! Source: PostgreSQL 15's documentation, 9.27.10 and 13.3.5, and its answers.
 use crate::connection::Connection;
+use ondol_base::clock;
 use ondol_base::sync::Mutex;
+use ondol_kernel::registry;
 use ondol_kernel::wait::SessionId;
 use ondol_types::SqlResult;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// What is locked: one number, or two, which are never the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +97,16 @@ impl Advisory {
 }
 
 impl Connection {
+    /// Waits so long, or until its statement is told to end.
+    pub fn sleep(&self, time: Duration) {
+        let until = clock::now() + time;
+        let is_told = || self.session.patience.cancel.as_ref().is_some_and(|c| c.is_told());
+        registry::assert_parkable(self.session.participant());
+        while !is_told() && clock::now() < until {
+            self.session.waiter().parker.park(Some(until));
+        }
+    }
+
     /// Takes a lock for the session, or for the rest of the transaction. With `wait` it waits for it;
     /// otherwise it says whether it was free.
     pub fn take_advisory(&mut self, advice: Advice, of_transaction: bool, wait: bool) -> SqlResult<bool> {

@@ -1,5 +1,6 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
+use crate::session::notify::Channels;
 use crate::session::output::Notice;
 use crate::session::plans::SharedPlans;
 use crate::session::settings::Settings;
@@ -135,6 +136,8 @@ pub struct Database {
     /// With which each session begins: it shares them until it changes one.
     pub(crate) settings: Settings,
     pub(crate) notices: Arc<[Notice]>,
+    /// What its sessions tell each other.
+    pub(crate) channels: Arc<Channels>,
 }
 
 impl Database {
@@ -142,7 +145,8 @@ impl Database {
         let plans = Arc::new(SharedPlans::new(&engine.charge()));
         let settings = Settings::new(engine.log_ring());
         let notices = Arc::default();
-        Database { plans, engine, name: name.into(), work_limit, settings, notices }
+        let channels = Arc::default();
+        Database { plans, engine, name: name.into(), work_limit, settings, notices, channels }
     }
     /// Opens the database in the folder `path`, which is made if it is not there; what a crash left behind is
     /// recovered first.

@@ -80,6 +80,7 @@ pub use ondol_types::{
 pub use session::batch::Batch;
 pub use session::cursor::Cursor;
 pub use session::held::TokenQueue;
+pub use session::notify::Notification;
 pub use session::output::{Notice, Outcome, Output, Progress};
 pub use session::params::IntoValue;
 pub use session::prepared::Prepared;

@@ -21,7 +21,7 @@
 //! - **E6** What a client does not take is not made: a statement puts a bounded part of its result into the
 //!   output, and parks until that is taken; nor are further messages run while much of it is left.
 //!
-//! Not here: LISTEN and NOTIFY, function calls (a message that PostgreSQL's documentation advises
+//! Not here: function calls (a message that PostgreSQL's documentation advises
 //! against).
 //!
 //! Source: PostgreSQL 15's documentation, chapter 55, and its answers.

@@ -13,6 +13,7 @@
 use crate::database::Database;
 use identity::Identity;
 use named::Cursors;
+use notify::{Notes, Wake};
 use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
@@ -50,6 +51,7 @@ pub(crate) mod foreign;
 pub(crate) mod held;
 pub(crate) mod identity;
 pub(crate) mod named;
+pub(crate) mod notify;
 pub(crate) mod output;
 pub(crate) mod params;
 pub(crate) mod plan;
@@ -152,7 +154,8 @@ pub struct Session {
     pub(crate) identity: Identity,
     pub(crate) quick: Quick,
     /// The settings at BEGIN (an empty name) and at each savepoint.
-    pub(crate) marks: Vec<(String, Settings)>,
+    /// With how much was said then (notify/O1).
+    pub(crate) marks: Vec<(String, Settings, usize)>,
     /// Transactions and guarded savepoints begun so far: what guards tell theirs by.
     pub(crate) transactions: u64,
     pub(crate) savepoints: u64,
@@ -168,6 +171,12 @@ pub struct Session {
     /// Of statement_timeout, once a statement had one.
     pub(crate) alarm: Option<Alarm>,
     on_notice: Option<OnNotice>,
+    /// LISTEN and NOTIFY, once one was used.
+    pub(crate) notes: Option<Box<Notes>>,
+    /// Is called when the session was told something.
+    pub(crate) wake: Option<Wake>,
+    /// Its number, as `pg_backend_pid()` gives it: the process's, or what a server gave it.
+    pub(crate) process: i32,
 }
 
 /// What a call of a registered query did.
@@ -203,6 +212,9 @@ impl Session {
             plans: Plans::new(database.plans.clone()),
             cursors: Cursors::default(),
             on_notice: None,
+            notes: None,
+            wake: None,
+            process: i32::try_from(std::process::id()).unwrap_or(0),
         }
     }
 
@@ -408,9 +420,10 @@ impl Session {
         self.connection.shrink()
     }
 
-    /// A wish to end an earlier statement is none to end a commit that gathers the rows of cursors.
-    fn forget_cancel(&mut self) {
-        if !self.cursors.is_empty() {
+    /// A wish to end an earlier statement is none to end what is done beside statements: preparing one, a
+    /// commit that gathers the rows of cursors.
+    pub(crate) fn forget_cancel(&mut self) {
+        if self.cancel.is_told() {
             self.cancel.begin()
         }
     }

@@ -145,6 +145,15 @@ fn psql_talks_to_it() {
     text(&run(&unix, "CREATE TABLE t (a integer PRIMARY KEY, b text DEFAULT 'x')"));
     let shown = text(&run(&unix, "\\d t"));
     assert!(shown.contains("\"t_pkey\" PRIMARY KEY, btree (a)"), "{shown}");
+    text(&run(
+        &unix,
+        "CREATE TABLE f (x integer REFERENCES t, y integer); CREATE INDEX ON f (y) WHERE x > 1",
+    ));
+    let shown = text(&run(&unix, "\\d f"));
+    assert!(shown.contains("\"f_x_fkey\" FOREIGN KEY (x) REFERENCES t(a)"), "{shown}");
+    let shown = text(&run(&unix, "\\d f_y_idx"));
+    assert!(shown.contains("predicate (x > 1)"), "{shown}");
+    text(&run(&unix, "DROP TABLE f"));
     assert!(text(&run(&unix, "\\conninfo")).contains("user \"postgres\""));
     // By TCP with the password, and not without, nor with another.
     let with = |secret: &str| {
@@ -259,7 +268,7 @@ fn pgbench_runs() {
         assert!(o.status.success() && !err.contains("ERROR"), "{args:?}: {out}{err}");
         out.into_owned()
     };
-    run(&["-i", "-s", "1", "-q"]);
+    run(&["-i", "-s", "10", "-q"]);
     for mode in ["simple", "extended", "prepared"] {
         for more in [&["-N"][..], &["-S"], &[]] {
             let out = run(&[&["-n", "-M", mode, "-c", "4", "-t", "50"], more].concat());

@@ -386,10 +386,27 @@ fn who_may_not_come_in() {
     }
     // A later minor version is negotiated.
     let mut c = served.connect();
-    c.startup(3 << 16 | 2, &[("user", "postgres"), ("_pq_.command", "x")]);
+    c.startup(3 << 16 | 9, &[("user", "postgres"), ("_pq_.command", "x")]);
     let m = c.message().unwrap();
-    assert_eq!((m.kind, m.i32(0), m.i32(4), &m.body[8..]), ('v', 0, 1, &b"_pq_.command\0"[..]));
+    assert_eq!((m.kind, m.i32(0), m.i32(4), &m.body[8..]), ('v', 3 << 16 | 2, 1, &b"_pq_.command\0"[..]));
     assert_eq!(c.until_ready().last().unwrap().kind, 'Z');
+    let mut c = served.connect();
+    c.startup(3 << 16 | 1, &[("user", "postgres")]);
+    let m = c.message().unwrap();
+    assert_eq!((m.kind, m.i32(0), m.i32(4)), ('v', 3 << 16, 0));
+    let key = |c: &mut Client| c.until_ready().into_iter().find(|m| m.kind == 'K').unwrap().body;
+    assert_eq!(key(&mut c).len(), 4 + 4);
+    // 3.2 has longer keys, which cancel.
+    let mut c = served.connect();
+    c.startup(3 << 16 | 2, &[("user", "postgres")]);
+    let (key, port) = (key(&mut c), served.port);
+    assert_eq!(key.len(), 4 + 32);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(&packed(None, &[&80877102u32.to_be_bytes()[..], &key].concat())).unwrap();
+    });
+    assert_eq!(c.query("SELECT pg_sleep(20)"), "E(57014) Z(I)");
 }
 
 #[test]
@@ -513,6 +530,135 @@ fn columns_say_where_they_come_from() {
         assert_eq!(described.origins(), wanted, "{text}");
         let all = c.ask(&[parse("", text, &[]), describe('S', ""), sync()]);
         assert_eq!(all.iter().find(|m| m.kind == 'T').unwrap().origins(), wanted, "{text}");
+    }
+}
+
+/// LISTEN and NOTIFY (session/notify): who is told what, when, and in which order.
+#[test]
+fn notifications() {
+    let served = serve(|_| {});
+    let (mut a, mut b) = (served.client(), served.client());
+    let told = |m: &Message| {
+        let text = String::from_utf8_lossy(&m.body[4..]).into_owned();
+        text.trim_end_matches('\0').replace('\0', " ")
+    };
+    let next = |c: &mut Client| {
+        let m = c.message().unwrap();
+        assert_eq!(m.kind, 'A', "{m}");
+        told(&m)
+    };
+    assert_eq!(a.query("LISTEN one"), "C(LISTEN) Z(I)");
+    // An idle client is told at once.
+    assert_eq!(b.query("NOTIFY one, 'x'"), "C(NOTIFY) Z(I)");
+    assert_eq!(next(&mut a), "one x");
+    assert_eq!(
+        b.query("SELECT pg_notify('one', 'y'), pg_notify('two', 'y')"),
+        "T(pg_notify,pg_notify) D(,) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(next(&mut a), "one y");
+    // Of a transaction all at its end, each once, and nothing of what was rolled back.
+    b.query("BEGIN; NOTIFY one, 'p'; NOTIFY one, 'q'; SAVEPOINT s; NOTIFY one, 'r'; ROLLBACK TO s; NOTIFY one, 'p'; NOTIFY one");
+    assert_eq!(a.query("SELECT 1"), "T(?column?) D(1) C(SELECT 1) Z(I)");
+    b.query("COMMIT");
+    assert_eq!([next(&mut a), next(&mut a), next(&mut a)], ["one p", "one q", "one"]);
+    b.query("BEGIN; NOTIFY one, 'lost'; ROLLBACK");
+    assert_eq!(b.query("BEGIN; NOTIFY one, 'lost'; SELECT 1/0"), "C(BEGIN) C(NOTIFY) E(22012) Z(E)");
+    b.query("COMMIT");
+    // In a transaction a client is told at its end.
+    a.query("BEGIN");
+    b.query("NOTIFY one, 'late'");
+    assert_eq!(a.query("SELECT 1"), "T(?column?) D(1) C(SELECT 1) Z(T)");
+    assert_eq!(a.query("COMMIT"), "C(COMMIT) A Z(I)");
+    // What the transaction says of listening is done at its end, in its order; its own notes reach it.
+    assert_eq!(
+        a.query("BEGIN; LISTEN two; NOTIFY two, 'me'; UNLISTEN one; COMMIT"),
+        "C(BEGIN) C(LISTEN) C(NOTIFY) C(UNLISTEN) C(COMMIT) A Z(I)"
+    );
+    assert_eq!(a.query("BEGIN; LISTEN three; ROLLBACK"), "C(BEGIN) C(LISTEN) C(ROLLBACK) Z(I)");
+    assert_eq!(a.query("SELECT pg_listening_channels()"), "T(pg_listening_channels) D(two) C(SELECT 1) Z(I)");
+    assert_eq!(a.query("SELECT * FROM pg_listening_channels() AS c"), "T(c) D(two) C(SELECT 1) Z(I)");
+    b.query("NOTIFY one, 'nobody'; NOTIFY three, 'nobody'");
+    assert_eq!(
+        a.query("SELECT pg_notification_queue_usage()"),
+        "T(pg_notification_queue_usage) D(0) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(a.query("DISCARD ALL"), "C(DISCARD ALL) Z(I)");
+    assert_eq!(a.query("SELECT pg_listening_channels()"), "T(pg_listening_channels) C(SELECT 0) Z(I)");
+    // What cannot be told.
+    assert_eq!(a.query("SELECT pg_notify('', 'x')"), "E(22023) Z(I)");
+    assert_eq!(a.query("SELECT pg_notify(NULL, 'x')"), "E(22023) Z(I)");
+    assert_eq!(a.query("SELECT pg_notify(repeat('c', 64), 'x')"), "E(22023) Z(I)");
+    assert_eq!(a.query("SELECT pg_notify('c', repeat('x', 8000))"), "E(22023) Z(I)");
+    // Behind what their transactions wrote, which is durable then, and in their order.
+    b.query("CREATE TABLE n (a integer)");
+    a.query("LISTEN four");
+    for i in 0..200 {
+        b.query(&format!("BEGIN; INSERT INTO n VALUES ({i}); NOTIFY four, '{i}'; COMMIT"));
+    }
+    for i in 0..200 {
+        assert_eq!(next(&mut a), format!("four {i}"))
+    }
+    assert_eq!(a.query("SELECT count(*) FROM n"), "T(count) D(200) C(SELECT 1) Z(I)");
+}
+
+/// Clients' portals and cursors of statements are the same, by their names.
+#[test]
+fn portals_are_cursors() {
+    let mut c = serve(|_| {}).client_of();
+    c.query("BEGIN");
+    let series = parse("", "SELECT generate_series(1, 9) AS g", &[]);
+    assert_eq!(
+        c.told(&[series.clone(), bind("p", "", &[]), execute("p", 2), sync()]),
+        "1 2 D(1) D(2) s Z(T)"
+    );
+    assert_eq!(c.query("MOVE FORWARD 3 p"), "C(MOVE 3) Z(T)");
+    assert_eq!(c.query("FETCH 1 FROM p"), "T(g) D(6) C(FETCH 1) Z(T)");
+    assert_eq!(c.told(&[execute("p", 0), sync()]), "D(7) D(8) D(9) C(SELECT 3) Z(T)");
+    assert_eq!(c.told(&[execute("p", 0), sync()]), "C(SELECT 0) Z(T)");
+    assert_eq!(c.told(&[series.clone(), bind("p", "", &[]), sync()]), "1 E(42P03) Z(E)");
+    c.query("ROLLBACK; BEGIN");
+    // One that was declared is described, read and closed as a portal.
+    c.query("DECLARE d CURSOR FOR SELECT generate_series(1, 5) AS g");
+    assert_eq!(c.told(&[describe('P', "d"), execute("d", 2), sync()]), "T(g) D(1) D(2) s Z(T)");
+    assert_eq!(c.told(&[execute("d", 0), close('P', "d"), sync()]), "D(3) D(4) D(5) C(SELECT 3) 3 Z(T)");
+    assert_eq!(c.query("FETCH d"), "E(34000) Z(E)");
+    c.query("ROLLBACK; BEGIN");
+    c.told(&[series.clone(), bind("q", "", &[]), sync()]);
+    assert_eq!(c.query("SELECT name FROM pg_cursors"), "T(name) D(q) C(SELECT 1) Z(T)");
+    assert_eq!(c.query("CLOSE q"), "C(CLOSE CURSOR) Z(T)");
+    assert_eq!(c.told(&[series, bind("q", "", &[]), execute("q", 1), sync()]), "1 2 D(1) s Z(T)");
+    assert_eq!(c.query("CLOSE q"), "C(CLOSE CURSOR) Z(T)");
+    assert_eq!(c.told(&[execute("q", 1), sync()]), "E(34000) Z(E)");
+}
+
+/// A wish to end a statement is none to end what follows it.
+#[test]
+fn a_cancel_ends_no_later_message() {
+    let served = serve(|_| {});
+    let mut c = served.client();
+    for _ in 0..5 {
+        let key = c.key.clone();
+        let port = served.port;
+        let teller = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(&packed(None, &[&80877102u32.to_be_bytes()[..], &key].concat())).unwrap();
+        });
+        assert_eq!(c.query("SELECT pg_sleep(20)"), "E(57014) Z(I)");
+        teller.join().unwrap();
+        assert_eq!(
+            c.query("SELECT 1; SELECT 2"),
+            "T(?column?) D(1) C(SELECT 1) T(?column?) D(2) C(SELECT 1) Z(I)"
+        );
+        // Its conversion of an argument and its planning look at the wish.
+        let numbers = format!("{{{}}}", vec!["1"; 1000].join(","));
+        let all = [
+            parse("", "SELECT cardinality($1::integer[])", &[]),
+            bind("", "", &[&numbers]),
+            execute("", 0),
+            sync(),
+        ];
+        assert_eq!(c.told(&all), "1 2 D(1000) C(SELECT 1) Z(I)");
     }
 }
 

@@ -750,6 +750,13 @@ pub enum Statement {
         text: String,
     },
     Checkpoint,
+    Listen(String),
+    /// UNLISTEN: of all channels, if it names none.
+    Unlisten(Option<String>),
+    Notify {
+        channel: String,
+        payload: String,
+    },
     DiscardSequences,
     /// DISCARD ALL, or else DISCARD PLANS.
     Discard {

@@ -31,6 +31,8 @@ pub struct About {
     pub column: Option<String>,
     pub data_type: Option<String>,
     pub constraint: Option<String>,
+    /// The function of PostgreSQL's that tells it, where drivers look at that.
+    pub routine: Option<&'static str>,
 }
 
 impl SqlError {
@@ -70,6 +72,13 @@ impl SqlError {
     pub fn constraint(mut self, name: &str) -> Self {
         self.0.about.constraint = Some(name.to_string());
         self
+    }
+    /// Drivers know this error, to prepare the statement once more.
+    pub fn changed_result() -> SqlError {
+        let message = "cached plan must not change result type";
+        let mut e = SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message);
+        e.0.about.routine = Some("RevalidateCachedQuery");
+        e
     }
     /// SQLSTATE 0A000.
     pub fn unsupported(feature: impl std::fmt::Display) -> SqlError {

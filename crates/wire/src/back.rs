@@ -91,9 +91,9 @@ pub fn authentication_sasl_final(out: &mut Vec<u8>, said: &str) {
 pub fn key_data(out: &mut Vec<u8>, process: i32, key: &[u8]) {
     Message::begin(out, b'K').i32(process).bytes(key).end()
 }
-/// The server knows the protocol up to `minor` only, and not these options.
+/// The server speaks version 3 of the protocol up to `minor` only, and knows not these options.
 pub fn negotiate(out: &mut Vec<u8>, minor: u16, unknown: &[&str]) {
-    let m = Message::begin(out, b'v').i32(minor.into()).i32(unknown.len() as i32);
+    let m = Message::begin(out, b'v').u32(3 << 16 | u32::from(minor)).i32(unknown.len() as i32);
     unknown.iter().fold(m, |m, name| m.text(name)).end()
 }
 pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
@@ -102,6 +102,10 @@ pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
 /// `state`: I outside a transaction, T in one, E in one that failed.
 pub fn ready(out: &mut Vec<u8>, state: u8) {
     Message::begin(out, b'Z').byte(state).end()
+}
+/// What a session told those that listen.
+pub fn notification(out: &mut Vec<u8>, process: i32, channel: &str, payload: &str) {
+    Message::begin(out, b'A').i32(process).text(channel).text(payload).end()
 }
 pub fn complete(out: &mut Vec<u8>, tag: &str) {
     Message::begin(out, b'C').text(tag).end()
@@ -171,6 +175,9 @@ pub fn report(out: &mut Vec<u8>, is_error: bool, severity: &str, fields: &Fields
         if let Some(name) = name {
             m = m.byte(code).text(name)
         }
+    }
+    if let Some(routine) = about.routine {
+        m = m.byte(b'R').text(routine)
     }
     m.byte(0).end()
 }

@@ -1,6 +1,7 @@
 //! A connection: a socket, what came from it and was not read yet, and what is to be sent.
 use super::conversation::Client;
 use super::tls::Secured;
+use super::worker::Door;
 use ondol_base::net::Interest;
 use ondol_base::park::Parker;
 use std::cell::{Cell, RefCell};
@@ -105,6 +106,10 @@ pub(super) struct Connection {
     pub may_send: Cell<bool>,
     /// The number that the client knows it by; 0 before there is one.
     pub number: Cell<i32>,
+    /// Where to tell the worker that something was told on a channel.
+    pub door: Arc<Door>,
+    /// Something was, and the client does not know yet.
+    pub notified: Cell<bool>,
     /// Keys of the worker's connections for which something is to be done.
     touched: Rc<RefCell<Vec<u64>>>,
     /// Nothing can be sent or received any more.
@@ -136,6 +141,7 @@ impl Connection {
         peer: Peer,
         deadline: Duration,
         touched: Rc<RefCell<Vec<u64>>>,
+        door: Arc<Door>,
     ) -> Connection {
         Connection {
             stream,
@@ -150,6 +156,8 @@ impl Connection {
             waits_until_taken: Cell::new(false),
             may_send: Cell::new(false),
             number: Cell::new(0),
+            door,
+            notified: Cell::new(false),
             touched,
             lost: Cell::new(false),
             closing: Cell::new(false),

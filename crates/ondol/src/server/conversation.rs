@@ -6,7 +6,7 @@
 use super::connection::Connection;
 use super::incoming::{Incoming, MESSAGE_LIMIT};
 use super::login::{self, Seat, Wishes};
-use super::result::Notices;
+use super::result::{self, Notices};
 use super::talk::Talk;
 use super::{Shared, io};
 use crate::session::Session;
@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of a message before a client has proved who it is.
 const PROOF_LIMIT: usize = 10_000;
+/// The protocol's newest minor version that is spoken: 3.2 has longer keys for cancelling.
+const NEWEST: u16 = 2;
 /// How a fiber leaves a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Served {
@@ -71,6 +73,16 @@ impl Client {
             t.session.shrink();
             t.talk.shrink()
         }
+    }
+    /// Tells an idle client what others told it. In a transaction it has to wait for the end, and as long as
+    /// it does not take what it was told before.
+    pub fn tell_notifications(&mut self, connection: &Connection) {
+        let Phase::Talking(t) = &mut self.phase else { return };
+        if t.session.in_transaction() || connection.unsent() > result::NOTIFIED {
+            return;
+        }
+        connection.notified.set(false);
+        result::tell_notifications(&t.session, &mut connection.output.borrow_mut())
     }
     /// Tells the client why its connection ends, if it can be told by now.
     pub fn fatal(&self, connection: &Connection, e: &SqlError) {
@@ -152,13 +164,15 @@ impl Client {
             // The acceptor has heard these.
             Opening::Ssl | Opening::Gss | Opening::Cancel { .. } => return Err(None),
             Opening::Startup { major: 3, minor, settings } => {
-                let wishes = Wishes::of(&settings)?;
+                let mut wishes = Wishes::of(&settings)?;
                 if shared.open.load(Ordering::Relaxed) > shared.most {
                     return Err(Some(SqlError::new("53300", "sorry, too many clients already")));
                 }
-                if minor > 0 || !wishes.unknown.is_empty() {
+                // There was no 3.1.
+                wishes.minor = if minor < NEWEST { 0 } else { NEWEST };
+                if minor != wishes.minor || !wishes.unknown.is_empty() {
                     let unknown: Vec<&str> = wishes.unknown.iter().map(String::as_str).collect();
-                    back::negotiate(&mut connection.output.borrow_mut(), 0, &unknown)
+                    back::negotiate(&mut connection.output.borrow_mut(), wishes.minor, &unknown)
                 }
                 match login::must_prove(connection, &wishes, shared)? {
                     true => {
@@ -172,8 +186,9 @@ impl Client {
                 }
             }
             Opening::Startup { major, minor, .. } => {
-                let message =
-                    format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
+                let message = format!(
+                    "unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.{NEWEST}"
+                );
                 return Err(Some(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)));
             }
         }
@@ -246,9 +261,12 @@ impl Client {
         let notices = Notices::default();
         let told = notices.clone();
         session.on_notice(move |n| told.lock().push(n.clone()));
-        let given = shared.keys.give(session.canceller());
+        let (door, key) = (connection.door.clone(), connection.key);
+        session.on_notification(move || door.notify(key));
+        let given = shared.keys.give(session.canceller(), wishes.minor >= NEWEST);
         let (number, key) = given.map_err(|e| io("could not get random bytes", &e))?;
         connection.number.set(number);
+        session.process = number;
         connection.deadline.set(None);
         let mut talk = Talk::new(&session, notices);
         let mut out = connection.output.borrow_mut();

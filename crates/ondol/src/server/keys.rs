@@ -7,7 +7,9 @@ use ondol_base::random;
 use ondol_base::sync::Mutex;
 use std::collections::HashMap;
 
-pub(super) const KEY: usize = 4;
+/// Bytes of a key by the protocol's version 3.0, and from 3.2 on.
+const SHORT: usize = 4;
+const LONG: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Keys(Mutex<Given>);
@@ -15,19 +17,22 @@ pub(super) struct Keys(Mutex<Given>);
 #[derive(Default)]
 struct Given {
     last: i32,
-    all: HashMap<i32, ([u8; KEY], Canceller)>,
+    all: HashMap<i32, (Box<[u8]>, Canceller)>,
 }
 
 impl Keys {
-    /// A number for a connection, which stands for a process, and its key.
-    pub fn give(&self, canceller: Canceller) -> std::io::Result<(i32, [u8; KEY])> {
-        let key = random::secret()?;
+    /// A number for a connection, which stands for a process, and its key, which may be a long one.
+    pub fn give(&self, canceller: Canceller, is_long: bool) -> std::io::Result<(i32, Box<[u8]>)> {
+        let key: Box<[u8]> = match is_long {
+            true => Box::new(random::secret::<LONG>()?),
+            false => Box::new(random::secret::<SHORT>()?),
+        };
         let mut given = self.0.lock();
         loop {
             given.last = given.last.checked_add(1).unwrap_or(1);
             let number = given.last;
             if let std::collections::hash_map::Entry::Vacant(place) = given.all.entry(number) {
-                place.insert((key, canceller));
+                place.insert((key.clone(), canceller));
                 return Ok((number, key));
             }
         }
@@ -36,7 +41,7 @@ impl Keys {
         self.0.lock().all.remove(&number);
     }
     pub fn cancel(&self, number: i32, key: &[u8]) {
-        let found = self.0.lock().all.get(&number).filter(|(k, _)| k == key).map(|(_, c)| c.clone());
+        let found = self.0.lock().all.get(&number).filter(|(k, _)| **k == *key).map(|(_, c)| c.clone());
         if let Some(canceller) = found {
             canceller.cancel()
         }

@@ -124,6 +124,8 @@ pub(super) fn admit(role: &str, database: &str, shared: &Shared) -> SqlResult<Op
 /// What a client's startup packet asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
+    /// The minor version of the protocol that is spoken.
+    pub minor: u16,
     pub role: String,
     pub database: String,
     pub settings: Vec<(String, String)>,

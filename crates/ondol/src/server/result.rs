@@ -3,6 +3,7 @@ use super::connection::Connection;
 use super::copying::{CopyIn, CopyOut};
 use super::incoming::Incoming;
 use crate::database::Database;
+use crate::session::Session;
 use crate::session::output::{Notice, Output};
 use crate::session::rows::{Column, Row};
 use ondol_base::cancel::Cancel;
@@ -42,6 +43,16 @@ pub(super) fn tell_notices(notices: &Notices, out: &mut Vec<u8>) {
         let fields =
             Fields { sqlstate: n.sqlstate, message: n.message, detail: n.detail, ..Fields::default() };
         back::report(out, false, n.severity, &fields, None)
+    }
+}
+
+/// While more bytes than these wait to be sent, what others told has to wait.
+pub(super) const NOTIFIED: usize = 1 << 20;
+
+/// What was told on channels that the session listens on.
+pub(super) fn tell_notifications(s: &Session, out: &mut Vec<u8>) {
+    for n in s.notifications() {
+        back::notification(out, n.process, &n.channel, &n.payload)
     }
 }
 
@@ -218,8 +229,7 @@ impl Output for Answer<'_> {
         match self.telling {
             Telling::All => describe(columns, self.forms, &mut self.connection.output.borrow_mut()),
             Telling::Rows(described) if described != &columns[..] => {
-                let message = "cached plan must not change result type";
-                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                return Err(SqlError::changed_result());
             }
             Telling::Rows(_) => {}
         }

@@ -73,6 +73,8 @@ enum Progress {
     /// It was not executed yet.
     Bound,
     Reading(Cursor),
+    /// It is a cursor of the session's, by the same name.
+    Named,
     /// A result that was made as a whole: how many rows of it were given, and the statement's tag.
     Kept {
         rows: Rows,
@@ -87,6 +89,12 @@ enum Executed {
     Done(String),
     Empty,
     Suspended,
+}
+
+impl Executed {
+    fn of(tag: Option<String>) -> Executed {
+        tag.map_or(Executed::Suspended, Executed::Done)
+    }
 }
 
 /// What a session that talks has beside the session.
@@ -215,6 +223,9 @@ impl Talk {
         let mut out = connection.output.borrow_mut();
         result::tell_notices(&self.around.notices, &mut out);
         self.report(s, &mut out);
+        if !s.in_transaction() {
+            result::tell_notifications(s, &mut out)
+        }
         let state = match (s.in_transaction(), s.is_failed()) {
             (_, true) => b'E',
             (true, _) => b'T',
@@ -328,7 +339,11 @@ impl Talk {
                                 s.forget_prepared(name)
                             }
                         }
-                        Target::Portal(name) => drop(self.portals.remove(name)),
+                        Target::Portal(name) => {
+                            self.portals.remove(name);
+                            // Nothing is said of one that is not there.
+                            let _ = s.close_named(Some(name));
+                        }
                     }
                     back::empty(&mut connection.output.borrow_mut(), back::CLOSE_COMPLETE);
                     incoming.skip(size)
@@ -391,6 +406,7 @@ impl Talk {
             return back::empty(&mut connection.output.borrow_mut(), back::EMPTY_QUERY);
         }
         let several = pieces.len() > 1;
+        s.forget_cancel();
         if several && let Err(e) = on_thread_stack(|| parse::parse_within(text, s.limits()).map(drop)) {
             // Nothing of a text is run that is wrong somewhere.
             return self.refuse(s, e, (text, 0), connection);
@@ -517,7 +533,13 @@ impl Talk {
         if s.is_failed() && (!ends_failed(prepared.source().0) || !wanted.is_empty()) {
             return Err(transaction_failed());
         }
-        if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
+        let taken = match self.portals.get(bind.portal) {
+            Some(Portal { progress: Progress::Named, .. }) | None => {
+                s.columns_of_cursor(bind.portal).is_some()
+            }
+            Some(_) => true,
+        };
+        if !bind.portal.is_empty() && taken {
             let message = format!("cursor \"{}\" already exists", bind.portal);
             return Err(SqlError::new(sqlstate::DUPLICATE_CURSOR, message));
         }
@@ -529,6 +551,7 @@ impl Talk {
                 forms.len()
             ));
         }
+        s.forget_cancel();
         let values: SqlResult<Vec<Value>> = (bind.values().zip(wanted).enumerate())
             .map(|(i, (bytes, ty))| match bytes {
                 None => Ok(Value::Null),
@@ -542,8 +565,16 @@ impl Talk {
             })
             .collect();
         let values = values?;
-        let params = s.fit(&values, wanted)?.into_iter().map(|v| v.into_owned()).collect();
-        let portal = Portal { statement: statement.clone(), params, forms, progress: Progress::Bound };
+        let params: Vec<Value> = s.fit(&values, wanted)?.into_iter().map(|v| v.into_owned()).collect();
+        let is_cursor = !bind.portal.is_empty() && prepared.is_planned() && prepared.has_result();
+        let progress = match is_cursor && s.in_transaction() {
+            true => {
+                s.open_named(bind.portal, prepared, &params)?;
+                Progress::Named
+            }
+            false => Progress::Bound,
+        };
+        let portal = Portal { statement: statement.clone(), params, forms, progress };
         self.portals.insert(bind.portal.to_string(), portal);
         Ok(())
     }
@@ -552,7 +583,11 @@ impl Talk {
         let (statement, forms) = match target {
             Target::Statement(name) => (self.statement(s, name)?, &[][..]),
             Target::Portal(name) => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                let Some(portal) = self.portals.get(name) else {
+                    let columns = s.columns_of_cursor(name).ok_or_else(|| no_portal(name))?;
+                    result::describe(&columns, &[], &mut connection.output.borrow_mut());
+                    return Ok(());
+                };
                 (portal.statement.clone(), &portal.forms[..])
             }
         };
@@ -581,6 +616,11 @@ impl Talk {
         incoming: &mut Incoming,
     ) {
         let Some(mut portal) = self.portals.remove(&name) else {
+            if let Some(columns) = s.columns_of_cursor(&name) {
+                let mut answer = self.answer(s, connection, incoming, Telling::Rows(&columns), &[]);
+                let done = s.fetch_portal(&name, (most > 0).then_some(most.into()), &mut answer);
+                return self.answered(s, done.map(Executed::of), connection, ("", 0));
+            }
             self.refuse(s, no_portal(&name), ("", 0), connection);
             self.skips = true;
             return;
@@ -594,6 +634,16 @@ impl Talk {
         } else {
             self.portals.insert(name, portal);
         }
+        self.answered(s, done, connection, (&statement.text, statement.from))
+    }
+
+    fn answered(
+        &mut self,
+        s: &mut Session,
+        done: SqlResult<Executed>,
+        connection: &Connection,
+        of: (&str, usize),
+    ) {
         match done {
             Ok(executed) => {
                 let mut out = connection.output.borrow_mut();
@@ -605,7 +655,7 @@ impl Talk {
                 }
             }
             Err(e) => {
-                self.refuse(s, e, (&statement.text, statement.from), connection);
+                self.refuse(s, e, of, connection);
                 self.skips = true
             }
         }
@@ -657,6 +707,11 @@ impl Talk {
             }
         }
         match &mut portal.progress {
+            Progress::Named => {
+                let forms = &portal.forms;
+                let mut answer = self.answer(s, connection, incoming, Telling::Rows(columns), forms);
+                s.fetch_portal(name, (most > 0).then_some(most.into()), &mut answer).map(Executed::of)
+            }
             Progress::Reading(cursor) => {
                 let forms = &portal.forms;
                 let mut answer = self.answer(s, connection, incoming, Telling::Rows(columns), forms);

@@ -45,6 +45,8 @@ pub(super) struct Door {
     /// With what each has sent so far.
     new: Mutex<Vec<(Stream, Peer, Vec<u8>)>>,
     count: AtomicUsize,
+    /// Keys of connections that something was told on a channel.
+    notified: Mutex<Vec<u64>>,
     bell: OnceLock<Bell>,
 }
 
@@ -56,6 +58,11 @@ impl Door {
     pub fn bring(&self, stream: Stream, peer: Peer, said: Vec<u8>) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.new.lock().push((stream, peer, said));
+        self.ring()
+    }
+    /// Something was told to the connection of that key.
+    pub fn notify(&self, key: u64) {
+        self.notified.lock().push(key);
         self.ring()
     }
     pub fn ring(&self) {
@@ -91,8 +98,12 @@ pub(super) struct Worker {
 
 impl Worker {
     pub fn start(number: usize, shared: Arc<Shared>) -> io::Result<(Arc<Door>, thread::JoinHandle<()>)> {
-        let door =
-            Arc::new(Door { new: Mutex::default(), count: AtomicUsize::new(0), bell: OnceLock::new() });
+        let door = Arc::new(Door {
+            new: Mutex::default(),
+            count: AtomicUsize::new(0),
+            notified: Mutex::default(),
+            bell: OnceLock::new(),
+        });
         let its = door.clone();
         let poll = Poll::new()?;
         let event = Event::new()?;
@@ -127,6 +138,13 @@ impl Worker {
             let arrived = std::mem::take(&mut *self.door.new.lock());
             for (stream, peer, said) in arrived {
                 self.admit(stream, peer, said)
+            }
+            let notified = std::mem::take(&mut *self.door.notified.lock());
+            for key in notified {
+                if let Some(connection) = self.of(key) {
+                    connection.notified.set(true);
+                    connection.touch()
+                }
             }
             let end = self.shared.end();
             if end > End::NotYet && self.end_some(end) {
@@ -168,7 +186,8 @@ impl Worker {
             return Some(Duration::ZERO);
         };
         // Who brings something, or ends the server, rings only for a thread that sleeps.
-        if !self.door.new.lock().is_empty() || self.shared.end() != end {
+        let is_told = !self.door.new.lock().is_empty() || !self.door.notified.lock().is_empty();
+        if is_told || self.shared.end() != end {
             return Some(Duration::ZERO);
         }
         let is_empty = self.places.len() == self.free.len();
@@ -194,7 +213,8 @@ impl Worker {
         let key = u64::from(self.generation) << 32 | (u64::from(place) + FIRST);
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         let touched = self.touched.clone();
-        let connection = Connection::new(stream, key, peer, clock::now() + TO_PROVE, touched);
+        let connection =
+            Connection::new(stream, key, peer, clock::now() + TO_PROVE, touched, self.door.clone());
         connection.input.borrow_mut().bytes = said;
         connection.touch();
         let added = self.poll.add(&connection.stream, key, Interest::READ);
@@ -259,6 +279,10 @@ impl Worker {
             }
             if connection.input.borrow().ended {
                 self.end(&connection)
+            } else if connection.notified.get()
+                && let Some(client) = &mut *connection.client.borrow_mut()
+            {
+                client.tell_notifications(&connection)
             }
         }
         if connection.can_send() {

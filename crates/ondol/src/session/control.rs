@@ -81,7 +81,7 @@ impl Session {
             .begin(level.isolation(), if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
         self.transactions += 1;
         self.marks.clear();
-        self.marks.push((String::new(), mark));
+        self.marks.push((String::new(), mark, 0));
         self.fresh = true;
         self.settings.set_isolation(level);
         self.settings.set_read_only(read_only);
@@ -189,10 +189,14 @@ impl Session {
 
     /// Commits; cursors WITH HOLD have their rows gathered before.
     pub(crate) fn commit_with_cursors(&mut self) -> SqlResult<Option<Token>> {
-        if !self.connection.is_failed() {
-            self.hold_cursors()?
+        if self.connection.is_failed() {
+            return self.connection.commit();
         }
-        self.connection.commit()
+        self.hold_cursors()?;
+        let coming = self.about_to_tell();
+        let token = self.connection.commit()?;
+        self.tell_said(coming, token);
+        Ok(token)
     }
 
     /// Rolls back, whatever is left to be rolled back.
@@ -202,12 +206,14 @@ impl Session {
     }
 
     pub(crate) fn settings_committed(&mut self) {
+        self.tell_said(None, None);
         let changed = self.settings.end_transaction();
         self.settings_ended(changed)
     }
 
     pub(crate) fn settings_rolled_back(&mut self) {
-        let changed = self.marks.first().is_some_and(|(_, m)| self.settings.go_back(m));
+        let changed = self.marks.first().is_some_and(|(_, m, _)| self.settings.go_back(m));
+        self.unsay(0);
         self.settings_ended(changed)
     }
 
@@ -226,7 +232,7 @@ impl Session {
             return Err(outside("SAVEPOINT"));
         }
         self.connection.savepoint(name)?;
-        self.marks.push((name.to_string(), self.settings.clone()));
+        self.marks.push((name.to_string(), self.settings.clone(), self.said()));
         Ok(())
     }
 
@@ -252,6 +258,7 @@ impl Session {
         self.cursors.sweep();
         if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
             self.marks.truncate(i + 2);
+            self.unsay(self.marks[i + 1].2);
             self.settings.go_back(&self.marks[i + 1].1);
             self.settings_changed();
         }

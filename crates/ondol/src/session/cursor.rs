@@ -162,7 +162,7 @@ impl Cursor {
         }
     }
     /// What the statement is called, if these rows are its last.
-    fn tag(&self, rows: u64) -> String {
+    pub(crate) fn tag(&self, rows: u64) -> String {
         match &self.source {
             Source::Kept { tag: Some(tag), .. } => tag.clone(),
             _ => self.plan.program.tag.text(rows),
@@ -400,8 +400,7 @@ impl Session {
                 self.plan_and_run(text, types, params, &mut whole)?;
                 if whole.kept.rows.columns() != &cursor.plan.columns[..] {
                     // The transaction has changed a definition since.
-                    let message = "cached plan must not change result type";
-                    return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+                    return Err(SqlError::changed_result());
                 }
                 replace(&mut cursor.source, whole.kept, Some(whole.tag))
             }

@@ -2,6 +2,7 @@
 use crate::session::QueryId;
 use crate::session::Session;
 use crate::session::define::wanted;
+use crate::session::notify::Said;
 use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
 use crate::session::planned::column;
@@ -260,6 +261,18 @@ impl Session {
                 })??;
                 out.done("CHECKPOINT", None)
             }
+            Statement::Listen(channel) => {
+                self.say(Said::Listen(channel.clone()))?;
+                out.done("LISTEN", None)
+            }
+            Statement::Unlisten(channel) => {
+                self.say(Said::Unlisten(channel.clone()))?;
+                out.done("UNLISTEN", None)
+            }
+            Statement::Notify { channel, payload } => {
+                self.say(Said::Notify { channel: channel.clone(), payload: payload.clone() })?;
+                out.done("NOTIFY", None)
+            }
             Statement::DiscardSequences => {
                 self.connection.forget_sequences();
                 out.done("DISCARD SEQUENCES", None)
@@ -275,6 +288,7 @@ impl Session {
                 self.connection.forget_sequences();
                 self.cursors.clear();
                 self.connection.let_go_of_all_advisory();
+                self.unlisten_all();
                 self.settings.reset();
                 self.settings.set_role("session_authorization", None, false);
                 self.settings_changed();
@@ -578,10 +592,7 @@ impl Session {
                 e
             })?;
             return match ready {
-                Ready::Plan(p) if p.columns != named.columns => Err(SqlError::new(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
-                    "cached plan must not change result type",
-                )),
+                Ready::Plan(p) if p.columns != named.columns => Err(SqlError::changed_result()),
                 Ready::Plan(p) => self.run_with_values(&p, &values, out),
                 Ready::Other(b) => self.run_utility(&named.text, &b, &values, out),
                 Ready::Empty => Ok(()),

@@ -20,6 +20,7 @@ pub(crate) struct Facts {
     settings: Option<Settings>,
     cursors: Vec<CursorRow>,
     prepared: Vec<PreparedStatement>,
+    process: i32,
     /// When the transaction began.
     now_us: i64,
 }
@@ -67,7 +68,7 @@ impl catalog::Session for Facts {
         &self.prepared
     }
     fn process(&self) -> i32 {
-        i32::try_from(std::process::id()).unwrap_or(0)
+        self.process
     }
     fn now_us(&self) -> i64 {
         self.now_us
@@ -96,6 +97,7 @@ impl Session {
             settings: Some(self.settings.clone()),
             cursors: self.cursors.all(),
             prepared: self.plans.prepared.iter().map(prepared).collect(),
+            process: self.process,
             now_us: self.connection.transaction_time_us(),
         }
     }

@@ -18,6 +18,8 @@ use crate::session::output::Output;
 use crate::session::params::with_refs;
 use crate::session::plan::Plan;
 use crate::session::planned::Telling;
+#[cfg(feature = "server")]
+use crate::session::prepared::Prepared;
 use crate::session::rows::{Column, styled};
 use ondol_sql::bound::{Bound, Declare, Fetch, Modes, Movement, Statement};
 use ondol_sql::interpret::rows::RowView;
@@ -421,6 +423,62 @@ impl Session {
         let rows = named.go(self, fetch.movement, false, &mut sink)?;
         sink.tell()?;
         Ok(rows)
+    }
+
+    /// Opens a cursor for a client's portal, which is a cursor by that name for statements too.
+    #[cfg(feature = "server")]
+    pub(crate) fn open_named(&mut self, name: &str, prepared: &Prepared, params: &[Value]) -> SqlResult<()> {
+        let cursor = with_refs(params, |refs| self.open_prepared(prepared, refs))?;
+        let named = Named {
+            text: prepared.source().0.into(),
+            declared_us: self.connection.transaction_time_us(),
+            hold: false,
+            goes_back: false,
+            params: Vec::new(),
+            fetched: None,
+            shown: cursor.shared_columns().clone(),
+            tables: Vec::new(),
+            rows: Vec::new(),
+            locks: false,
+            place: 0,
+            at_start: true,
+            at_end: false,
+            cursor,
+        };
+        self.cursors.by_name.insert(name.to_string(), named);
+        Ok(())
+    }
+    /// The columns of what a cursor gives, if there is one of that name.
+    #[cfg(feature = "server")]
+    pub(crate) fn columns_of_cursor(&self, name: &str) -> Option<Arc<[Column]>> {
+        self.cursors.by_name.get(name).map(|n| n.shown.clone())
+    }
+    /// Gives up to `most` rows of a cursor, or all that are left, as a client has them of a portal: the tag
+    /// if there are no more.
+    #[cfg(feature = "server")]
+    pub(crate) fn fetch_portal(
+        &mut self,
+        name: &str,
+        most: Option<u64>,
+        out: &mut dyn Output,
+    ) -> SqlResult<Option<String>> {
+        self.timed(|s| {
+            let Some(mut named) = s.cursors.by_name.remove(name) else {
+                let message = format!("portal \"{name}\" does not exist");
+                return Err(SqlError::new(sqlstate::INVALID_CURSOR_NAME, message));
+            };
+            let movement = Movement::Forward(most);
+            let fetch = Fetch { name: name.to_string(), movement, is_move: false };
+            let done = s.fetch_of(&mut named, &fetch, out);
+            if done.is_err() {
+                // D3
+                named.cursor.fail();
+                named.fetched = None;
+            }
+            let tag = done.map(|rows| named.at_end.then(|| named.cursor.tag(rows)));
+            s.cursors.by_name.insert(name.to_string(), named);
+            tag
+        })
     }
 
     pub(crate) fn close_named(&mut self, name: Option<&str>) -> SqlResult<()> {

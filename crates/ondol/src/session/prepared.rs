@@ -108,6 +108,7 @@ impl Session {
                 ));
             }
         };
+        self.forget_cancel();
         let ready = self.ready(&text, types);
         let ready = self.ended(ready);
         self.give_back();

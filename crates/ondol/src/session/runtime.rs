@@ -4,6 +4,7 @@ use crate::session::Session;
 use crate::session::facts::Facts;
 use crate::session::identity::Names;
 use crate::session::named::{CursorRow, current_row};
+use crate::session::notify::{self, Said};
 use crate::session::plan::Plan;
 use crate::session::settings::Settings;
 use crate::session::system;
@@ -60,6 +61,12 @@ struct Seen {
     changed: bool,
     /// What is to be told when the statement has succeeded.
     warnings: Vec<(&'static str, String)>,
+    /// Of pg_notify.
+    said: Vec<Said>,
+    listens: Vec<String>,
+    /// How much more may be said.
+    room: usize,
+    queue_usage: f64,
 }
 
 /// The error of a statement that somebody wished to end.
@@ -172,6 +179,20 @@ impl Caller for SessionHost {
     }
     fn warn(&self, sqlstate: &'static str, message: String) {
         self.settings.lock().warnings.push((sqlstate, message))
+    }
+    fn notify(&self, channel: &str, payload: &str) -> SqlResult<()> {
+        notify::check(channel, payload)?;
+        let said = Said::Notify { channel: channel.to_string(), payload: payload.to_string() };
+        let mut seen = self.settings.lock();
+        seen.room = seen.room.checked_sub(said.bytes()).ok_or_else(notify::full)?;
+        seen.said.push(said);
+        Ok(())
+    }
+    fn listens(&self) -> Vec<String> {
+        self.settings.lock().listens.clone()
+    }
+    fn queue_usage(&self) -> f64 {
+        self.settings.lock().queue_usage
     }
     fn current_row(&self, cursor: &str, (table, number): (&str, i32)) -> SqlResult<Option<u64>> {
         current_row(&self.settings.lock().cursors, cursor, (table, number as u32))
@@ -413,8 +434,14 @@ impl Session {
     fn inform_host(&self) {
         *self.host.catalog.lock() = Some(self.connection.catalog());
         *self.host.facts.lock() = self.facts();
-        *self.host.settings.lock() =
-            Seen { settings: Some(self.settings.clone()), cursors: self.cursors.all(), ..Seen::default() };
+        *self.host.settings.lock() = Seen {
+            settings: Some(self.settings.clone()),
+            cursors: self.cursors.all(),
+            listens: self.listens(),
+            room: self.database.channels.room(),
+            queue_usage: self.database.channels.usage(),
+            ..Seen::default()
+        };
     }
 
     /// Takes over what the statement has set. A statement that failed has set nothing.
@@ -437,6 +464,7 @@ impl Session {
             }
             self.settings_changed()
         }
+        seen.said.into_iter().for_each(|s| self.note(s))
     }
 
     /// One statement of the connection, from its start to its commit.

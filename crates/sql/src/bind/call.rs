@@ -328,6 +328,13 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// A parameter that the client has said is void: drivers write one where a function gives its result, and
+    /// it is no argument.
+    fn is_void(&self, arg: &Node) -> bool {
+        let Ok(Kind::ParamRef(p)) = kind(arg) else { return false };
+        usize::try_from(p.number - 1).is_ok_and(|n| self.params.get(n) == Some(&TypeId::VOID))
+    }
+
     /// A call of a registered query, arguments by place or by name; whether the last stands behind VARIADIC.
     pub(super) fn registered_call(
         &mut self,
@@ -338,6 +345,7 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<RegisteredCall> {
         let mut exprs = Vec::with_capacity(args.len());
         let mut names: Vec<Option<&'a str>> = Vec::with_capacity(args.len());
+        let args: Vec<&Node> = args.iter().filter(|a| !self.is_void(a)).collect();
         for a in args {
             match kind(a)? {
                 Kind::NamedArgExpr(n) => {

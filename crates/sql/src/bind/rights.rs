@@ -422,6 +422,9 @@ impl Gatherer<'_> {
             | Statement::Deallocate(_)
             | Statement::Fetch(_)
             | Statement::Close(_)
+            | Statement::Listen(_)
+            | Statement::Unlisten(_)
+            | Statement::Notify { .. }
             | Statement::DiscardSequences
             | Statement::Discard { .. }
             | Statement::DiscardTemporary

@@ -33,6 +33,7 @@ pub enum Kind {
 
 /// Functions of SQL that give rows, and those that give them as one array.
 const ARRAYS: &[(&str, &str, Kind)] = &[
+    ("pg_listening_channels", "$pg_listening_channels", Kind::Items),
     ("pg_partition_ancestors", "$partition_ancestors", Kind::Items),
     ("regexp_matches", "$regexp_matches", Kind::Rows),
     ("regexp_split_to_table", "$regexp_split_to_table", Kind::Items),

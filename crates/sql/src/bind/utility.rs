@@ -77,6 +77,13 @@ impl<'a> Binder<'a> {
             Kind::ClosePortalStmt(s) => {
                 Ok(Statement::Close((!s.portalname.is_empty()).then(|| s.portalname.clone())))
             }
+            Kind::ListenStmt(s) => Ok(Statement::Listen(s.conditionname.clone())),
+            Kind::UnlistenStmt(s) => {
+                Ok(Statement::Unlisten((!s.conditionname.is_empty()).then(|| s.conditionname.clone())))
+            }
+            Kind::NotifyStmt(s) => {
+                Ok(Statement::Notify { channel: s.conditionname.clone(), payload: s.payload.clone() })
+            }
             Kind::CheckPointStmt(_) => Ok(Statement::Checkpoint),
             Kind::DiscardStmt(s) => match s.target() {
                 DiscardMode::DiscardAll => Ok(Statement::Discard { all: true }),

@@ -1,13 +1,24 @@
-//! The functions of advisory locks, which take the connection to run.
+//! The functions of advisory locks, and those that sleep, which take the connection to run.
 use ondol_engine::Connection;
 use ondol_engine::advisory::{Advice, Number};
 use ondol_types::func::{Context, FuncId, id};
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
+use std::time::Duration;
 
 /// Whether it is one of them: their numbers follow each other.
 #[inline]
 pub fn is_advisory(func: FuncId) -> bool {
-    (id::PG_ADVISORY_LOCK..=id::PG_ADVISORY_UNLOCK_ALL).contains(&func)
+    (id::PG_ADVISORY_LOCK..=id::PG_SLEEP).contains(&func)
+}
+
+/// Keeps neither a thread nor a guard meanwhile; whoever cancels it is heard at once.
+fn sleep(connection: &Connection, seconds: f64, context: &Context<'_>) -> SqlResult<()> {
+    // Longer than anyone waits.
+    const MOST: f64 = 366.0 * 86400.0;
+    if seconds > 0.0 {
+        connection.sleep(Duration::from_secs_f64(seconds.min(MOST)))
+    }
+    context.limits.go_on()
 }
 
 /// Of each two numbers the first takes one number, the second two.
@@ -24,6 +35,12 @@ pub fn call(
     if func == id::PG_ADVISORY_UNLOCK_ALL {
         connection.let_go_of_all_advisory();
         return void();
+    }
+    if func == id::PG_SLEEP {
+        return match *args {
+            [ValueRef::Float8(seconds)] => sleep(connection, seconds, context).and_then(|()| void()),
+            _ => Ok(Value::Null),
+        };
     }
     let number = match *args {
         [ValueRef::Int8(n)] => Number::One(n),

@@ -2,7 +2,7 @@
 //! like are keywords in the grammar; the binder calls these by their constants.
 
 use super::Call;
-use crate::{SqlError, SqlResult, Value, ValueRef, sqlstate};
+use crate::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 
 /// How many arguments are NULL, or are not.
 pub(super) fn count_nulls(args: &[ValueRef<'_>], wanted: bool) -> SqlResult<Value> {
@@ -33,6 +33,18 @@ fn set_config(c: &Call<'_>) -> SqlResult<Value> {
     c.ctx.caller.set(c.text(0)?, value, local).map(Value::Text)
 }
 
+/// No channel is as an empty one, which there is not.
+fn notify(c: &Call<'_>) -> SqlResult<Value> {
+    let text = |n| if c.is_null(n) { Ok("") } else { c.text(n) };
+    c.ctx.caller.notify(text(0)?, text(1)?)?;
+    Ok(Value::Text(String::new()))
+}
+
+fn listens(c: &Call<'_>) -> SqlResult<Value> {
+    let all = c.ctx.caller.listens().into_iter().map(Value::Text);
+    crate::array::of_values(TypeId::TEXT, &all.collect::<Vec<_>>())
+}
+
 /// A size is told in bytes below this.
 const FEW_BYTES: i128 = 10 * 1024;
 
@@ -53,9 +65,9 @@ fn size_pretty(bytes: i128) -> String {
     String::new()
 }
 
-/// The functions of advisory locks are run by whoever has the connection that takes them.
+/// The functions of advisory locks, and those that sleep, are run by whoever has the connection that waits.
 fn elsewhere() -> SqlResult<Value> {
-    Err(super::internal("an advisory lock was asked for where there is no connection"))
+    Err(super::internal("a function that waits was called where there is no connection"))
 }
 
 functions! {
@@ -101,4 +113,9 @@ functions! {
     1328 PG_ADVISORY_UNLOCK_SHARED "pg_advisory_unlock_shared" (Int8) -> Bool = |_| elsewhere(), volatile, asks;
     1329 PG_ADVISORY_UNLOCK_SHARED_OF_TWO "pg_advisory_unlock_shared" (Int4, Int4) -> Bool = |_| elsewhere(), volatile, asks;
     1330 PG_ADVISORY_UNLOCK_ALL "pg_advisory_unlock_all" () -> Any = |_| elsewhere(), volatile, asks;
+    1331 PG_SLEEP "pg_sleep" (Float8) -> Any = |_| elsewhere(), volatile, asks;
+    1850 PG_NOTIFY "pg_notify" (Text, Text) -> Any = |c| notify(c), volatile, lax, asks;
+    1851 PG_LISTENING "$pg_listening_channels" () -> TextArray = |c| listens(c), volatile, asks;
+    1852 PG_NOTIFICATION_QUEUE_USAGE "pg_notification_queue_usage" () -> Float8
+        = |c| Ok(Value::Float8(c.ctx.caller.queue_usage())), volatile, asks;
 }
