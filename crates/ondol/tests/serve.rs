@@ -200,16 +200,171 @@ fn psql_talks_to_it() {
         why,
         "ERROR:  column \"nothing\" does not exist\nLINE 1: SELECT nothing FROM t\n               ^\n"
     );
-    // Another process has no way to the folder meanwhile.
-    let mut shell = Command::new(env!("CARGO_BIN_EXE_ondol"));
-    shell.args(["shell", path.to_str().unwrap(), "-c", "SELECT 1"]);
-    assert!(!shell.output().unwrap().status.success());
+    // Another process has no way to the folder meanwhile, and says which has it.
+    for words in [&["dump"][..], &["check"]] {
+        let failed = ondol(&[words, &[path.to_str().unwrap()]].concat(), "");
+        let why = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert!(!failed.status.success() && why.contains("SQLSTATE: 55006"), "{why}");
+        let holder = format!("DETAIL:  Process {} has it: ", server.child.id());
+        assert!(why.contains(&holder) && why.contains("\"ondol backup "), "{why}");
+    }
     server.signal("-TERM");
     let (good, last) = server.end();
     assert!(good && last.ends_with("The server has ended.\n"), "{last}");
     assert!(!folder.path().join(".s.PGSQL.5432").exists());
     let db = Database::open(&path).unwrap();
     assert_eq!(db.session().query("SELECT * FROM t", &[]).unwrap().len(), 5);
+}
+
+fn ondol(args: &[&str], input: &str) -> Output {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_ondol"));
+    c.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = c.env_remove("PGPASSWORD").spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+fn texts(o: &Output) -> (String, String) {
+    (String::from_utf8(o.stdout.clone()).unwrap(), String::from_utf8(o.stderr.clone()).unwrap())
+}
+
+/// The shell shows what a server says as what a session of its own says.
+#[test]
+fn the_shell_talks_to_a_server() {
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let alone = folder.path().join("alone");
+    let at = path.to_str().unwrap();
+    let server = Process::start(&[at, "--listen", "127.0.0.1:0", "--socket", at]);
+    let script = "CREATE TABLE t (a integer PRIMARY KEY, b text, c numeric, d boolean, e date, f real);
+        INSERT INTO t VALUES (1, 'x', 1.50, true, '2020-02-29', 0.1), (2, NULL, -3, false, NULL, 2);
+        SELECT * FROM t; COPY t (a, b) FROM STDIN;\n7\tseven\n8\t\\N\n\\.\nSELECT a, b FROM t ORDER BY a;
+        COPY t TO STDOUT; UPDATE t SET b = 'y' WHERE a > 6 RETURNING a; DROP TABLE IF EXISTS none;
+        SELECT 1 AS \"é\", array[1, 2], interval '1 day';\n";
+    for format in ["table", "csv", "json"] {
+        let own = texts(&ondol(&["shell", alone.to_str().unwrap(), "--format", format], script));
+        let (out, told) = texts(&ondol(&["shell", at, "--format", format], script));
+        let notice = told.lines().next().unwrap_or_default();
+        assert!(notice.starts_with("NOTICE:  a server has the database: this goes through "), "{told}");
+        assert_eq!((out, told[notice.len() + 1..].to_string()), own, "{format}");
+        ondol(&["shell", alone.to_str().unwrap(), "-c", "DROP TABLE t"], "");
+        ondol(&["shell", at, "-c", "DROP TABLE t"], "");
+    }
+    // Errors have their places, and end a script.
+    for script in
+        ["SELECT 1;\nSELECT x\n  FROM nothing;\nSELECT 2;\n", "COPY t FROM STDIN;\n1\n\\.\nSELECT 2;\n"]
+    {
+        let own = ondol(&["shell", alone.to_str().unwrap()], script);
+        let through = ondol(&["shell", at], script);
+        let (out, told) = texts(&through);
+        assert!(!own.status.success() && !through.status.success());
+        assert_eq!((out, told.split_once('\n').unwrap().1.to_string()), texts(&own));
+    }
+    // By TCP with the password.
+    let secret = std::fs::read_to_string(path.join("initial-password")).unwrap();
+    let url =
+        |secret: &str| format!("postgres://postgres:{}@127.0.0.1:{}/postgres", secret.trim(), server.port);
+    let (out, told) = texts(&ondol(&["shell", &url(&secret), "--format", "csv", "-c", "SELECT 1 AS a"], ""));
+    assert_eq!((out.as_str(), told.as_str()), ("a\n1\n", ""));
+    let (_, told) = texts(&ondol(&["shell", &url("wrong"), "-c", "SELECT 1"], ""));
+    assert!(told.contains("password authentication failed for user \"postgres\""), "{told}");
+    let bare = format!("postgres://127.0.0.1:{}", server.port);
+    let (_, told) = texts(&ondol(&["shell", &bare, "-c", "SELECT 1"], ""));
+    assert!(told.contains("a password is needed for user \"postgres\""), "{told}");
+    let (_, told) = texts(&ondol(&["shell", &format!("{bare}/?sslmode=require"), "-c", "SELECT 1"], ""));
+    assert!(told.contains("the server does not support TLS, but sslmode requires it"), "{told}");
+    server.signal("-KILL");
+    drop(server);
+    // The socket's file is left, and nobody answers: the shell opens the database itself.
+    let (out, told) = texts(&ondol(&["shell", at, "--format", "csv", "-c", "SELECT 1 AS a"], ""));
+    assert_eq!((out.as_str(), told.as_str()), ("a\n1\n", ""));
+}
+
+/// With TLS, the proof is bound to the certificate.
+#[test]
+fn the_shell_talks_by_tls() {
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
+    assert!(ondol(&["shell", path.to_str().unwrap(), "-c", "SELECT 1"], "").status.success());
+    for name in ["server.crt", "server.key"] {
+        std::fs::copy(Path::new(files).join(name), path.join(name)).unwrap();
+        std::fs::set_permissions(path.join(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let server = Process::in_folder(&path, &["--require-tls"]);
+    let secret = std::fs::read_to_string(path.join("initial-password")).unwrap();
+    let say = |mode: &str| {
+        let url = format!("postgres://postgres:{}@localhost:{}/?{mode}", secret.trim(), server.port);
+        texts(&ondol(&["shell", &url, "--format", "csv", "-c", "SELECT 1 AS a"], ""))
+    };
+    for mode in ["", "sslmode=require", &format!("sslmode=verify-full&sslrootcert={files}/server.crt")] {
+        assert_eq!(say(mode), ("a\n1\n".to_string(), String::new()), "{mode}");
+    }
+    let (_, told) = say("sslmode=disable");
+    assert!(told.contains("this server requires TLS"), "{told}");
+    let (_, told) = say(&format!("sslmode=verify-full&sslrootcert={files}/other.crt"));
+    assert!(told.contains("UnknownIssuer") || told.contains("invalid peer certificate"), "{told}");
+    // The certificate is replaced; one that cannot be used is told of, and changes nothing.
+    std::fs::copy(Path::new(files).join("rsa.crt"), path.join("server.crt")).unwrap();
+    server.signal("-HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(say("").0, "a\n1\n");
+    std::fs::copy(Path::new(files).join("rsa.key"), path.join("server.key")).unwrap();
+    server.signal("-HUP");
+    let verified = format!("sslmode=verify-full&sslrootcert={files}/server.crt");
+    for _ in 0..100 {
+        if !say(&verified).1.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50))
+    }
+    assert!(say(&verified).1.contains("certificate"), "the new one is in use");
+    assert_eq!(say("").0, "a\n1\n");
+}
+
+/// What a killed one leaves goes when the next begins; and each may begin as a copy of a database.
+#[test]
+fn temporary_servers_leave_nothing() {
+    let folder = TempFolder::new().unwrap();
+    let template = folder.path().join("template");
+    let made = ondol(&["shell", template.to_str().unwrap(), "-c", "CREATE TABLE t AS SELECT 42 AS a"], "");
+    assert!(made.status.success());
+    let of = [
+        "--temporary",
+        "--template",
+        template.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--trust-loopback",
+    ];
+    let folders = || -> Vec<PathBuf> {
+        let all = std::fs::read_dir("/dev/shm").unwrap().map(|f| f.unwrap().path());
+        all.filter(|f| f.to_string_lossy().contains("/ondol-temporary-")).collect()
+    };
+    let killed = Process::start(&of);
+    let other = Process::start(&of);
+    for server in [&killed, &other] {
+        let mut c = server.client();
+        assert_eq!(c.query("UPDATE t SET a = 43 WHERE a = 42").as_deref(), Some("UPDATE 1 "));
+    }
+    let place = |server: &Process| -> PathBuf {
+        let number = format!("/proc/{}/fd", server.child.id());
+        let open =
+            std::fs::read_dir(number).unwrap().flatten().filter_map(|f| std::fs::read_link(f.path()).ok());
+        let held = open.into_iter().find(|p| p.ends_with("held")).expect("it has locked its folder");
+        held.parent().unwrap().to_path_buf()
+    };
+    let (left, kept) = (place(&killed), place(&other));
+    killed.signal("-KILL");
+    drop(killed);
+    assert!(left.is_dir());
+    let next = Process::start(&of);
+    assert!(!left.exists() && kept.is_dir(), "{:?}", folders());
+    for server in [other, next] {
+        let own = place(&server);
+        server.signal("-TERM");
+        assert!(server.end().0);
+        assert!(!own.exists());
+    }
 }
 
 /// Roles of the dictionary: who may log in, with what, and what they may do then.

@@ -95,7 +95,7 @@ pub fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let mut algorithm = parts.sequence()?;
     let name = algorithm.of(OBJECT)?;
     let bits = match (name.strip_prefix(RSA), name.strip_prefix(ECDSA)) {
-        // MD5 and SHA-1 are too weak: SHA-256 is in their place.
+        // The two older functions are too weak: SHA-256 is in their place.
         (Some([4 | 5 | 11]), _) | (_, Some([1] | [3, 2])) => 256,
         (Some([14]), _) | (_, Some([3, 1])) => 224,
         (Some([12]), _) | (_, Some([3, 3])) => 384,

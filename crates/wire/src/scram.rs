@@ -10,9 +10,9 @@
 //!   ([`Verifier::of_nobody`]), and fails at its end as for a wrong password. The salt is the same each time
 //!   that the same name is tried.
 //!
-//! - **V3** With TLS the exchange may be bound to the server's certificate ([`PLUS`]): then the client's proof
-//!   is good for the connection that it was made for, and who stands between the two has no use of it. Who
-//!   could have bound it, and believes that the server cannot, is refused: somebody has told it so.
+//! - **V3** With TLS the exchange may be bound to the server's certificate ([`PLUS`]): then the client's
+//!   proof is good for the connection that it was made for, and who stands between the two has no use of it.
+//!   Who could have bound it, and believes that the server cannot, is refused: somebody has told it so.
 //!
 //! The name in the exchange is not looked at: the first packet of the connection has told it.
 //!

@@ -7,9 +7,12 @@ mod demo;
 mod describe;
 mod dump;
 mod format;
+mod holder;
 mod innodb;
 mod inspect;
 mod record;
+#[cfg(feature = "server")]
+mod remote;
 mod report;
 mod script;
 #[cfg(feature = "server")]
@@ -18,9 +21,12 @@ mod shell;
 mod sim;
 mod sqlite;
 mod subscribers;
+#[cfg(feature = "server")]
+mod visit;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use holder::held_by;
 use ondol::check::Held;
 use ondol::{LogRing, OpenOptions};
 use std::ffi::OsString;
@@ -226,8 +232,8 @@ impl Failed {
 pub type Done = Result<(), Failed>;
 
 /// The files of a database to look at, locked where that can be; where it cannot, that is told.
-pub fn hold(path: &Path, log: &Log) -> ondol::Result<Held> {
-    let held = ondol::check::hold(path, &log.folders, log.ring.as_deref())?;
+pub fn hold(path: &Path, log: &Log) -> Result<Held, Failed> {
+    let held = ondol::check::hold(path, &log.folders, log.ring.as_deref()).map_err(|e| held_by(e, path))?;
     if let Some(why) = &held.unlocked {
         tell(&format!(
             "WARNING:  {why}: nothing is locked, so what follows may be wrong if another process opens the database meanwhile\n"

@@ -369,6 +369,17 @@ pub fn run(
     lines: &mut dyn LineSource,
 ) -> ondol::Result<()> {
     let canceller = session.canceller();
+    outcome(showing, out, lines, |show| session.run(sql, &[], show), || canceller.was_cancelled())
+}
+
+/// Shows what a statement comes to that `run` runs.
+pub fn outcome(
+    showing: Showing<'_>,
+    out: &mut dyn Write,
+    lines: &mut dyn LineSource,
+    run: impl FnOnce(&mut Show<'_>) -> ondol::Result<()>,
+    was_cancelled: impl Fn() -> bool,
+) -> ondol::Result<()> {
     let mut ended = false;
     let mut show = Show {
         format: showing.format,
@@ -381,12 +392,12 @@ pub fn run(
         printer: None,
         bar: None,
     };
-    let done = session.run(sql, &[], &mut show);
+    let done = run(&mut show);
     if let Some(b) = show.bar.take() {
         b.finish_and_clear()
     }
     let (copied, record) = (show.copied, show.record.take());
-    if done.is_err() && matches!(copied, CopyKind::In) && !ended && !canceller.was_cancelled() {
+    if done.is_err() && matches!(copied, CopyKind::In) && !ended && !was_cancelled() {
         // The rest of the data is no SQL.
         let _ = io::copy(&mut Data::new(lines, &mut ended), &mut io::sink());
     }
@@ -405,7 +416,7 @@ enum CopyKind {
 }
 
 /// Shows one statement's outcome.
-struct Show<'a> {
+pub struct Show<'a> {
     format: Format,
     expanded: bool,
     out: &'a mut dyn Write,

@@ -1,4 +1,5 @@
 //! `ondol serve`: a database for PostgreSQL's clients.
+use super::holder::held_by;
 use super::{Done, Failed, Ring, say, shell, tell, tell_opened};
 use ondol::server::{self, DATABASE, PORT, ServeOptions, Server, TlsFiles};
 use ondol::{Database, OpenOptions, TempFolder, USER};
@@ -20,6 +21,9 @@ pub struct Args {
     /// Serve a database that is gone when the server ends
     #[arg(long)]
     temporary: bool,
+    /// The database that the temporary one is a copy of; it may be in use
+    #[arg(long, value_name = "PATH", requires = "temporary")]
+    template: Option<PathBuf>,
     /// HOST:PORT to listen on (may be repeated); 127.0.0.1:5432 if neither this nor --socket is given
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
@@ -97,11 +101,15 @@ pub fn run(args: Args) -> Done {
     let folder = match &args.path {
         Some(path) => path.clone(),
         None => {
-            let memory = Path::new("/dev/shm");
-            let made = if memory.is_dir() { TempFolder::inside(memory)? } else { TempFolder::new()? };
+            let memory = PathBuf::from("/dev/shm");
+            let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+            let made = TempFolder::swept(&parent)?;
             temporary.insert(made).path().join("db")
         }
     };
+    if let Some(template) = &args.template {
+        ondol::backup::backup(template, &[], None, &folder)?;
+    }
     let mut options = OpenOptions::new();
     for f in &args.log_folders {
         options = options.log_folder(f)
@@ -109,7 +117,7 @@ pub fn run(args: Args) -> Done {
     if let Some(bytes) = args.memory_limit {
         options = options.memory_limit(bytes)
     }
-    let database = args.ring.apply(options).open(&folder)?;
+    let database = args.ring.apply(options).open(&folder).map_err(|e| held_by(e, &folder))?;
     tell_opened(&database);
 
     let mut listen = args.listen.clone();
@@ -158,7 +166,10 @@ fn greet(
 ) -> Done {
     let mut text = format!("Ondol {} serves ", env!("CARGO_PKG_VERSION"));
     match args.temporary {
-        true => text += "a temporary database. Nothing of it is kept when the server ends.\n",
+        true => {
+            let of = args.template.as_ref().map_or(String::new(), |t| format!(", a copy of {}", t.display()));
+            text += &format!("a temporary database{of}. Nothing of it is kept when the server ends.\n")
+        }
         false => text += &format!("{}.\n", folder.display()),
     }
     for a in server.addresses() {

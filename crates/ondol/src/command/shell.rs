@@ -1,10 +1,16 @@
 //! `ondol shell`: SQL from a person, from the command line, from files and from pipes.
 use super::complete::{Assistant, Names};
 use super::format::Format;
+use super::holder::held_by;
+#[cfg(feature = "server")]
+use super::remote::Address;
 use super::script::{Given, LineSource, Runner, Stream, standard_input};
+#[cfg(feature = "server")]
+use super::visit::Visit;
 use super::{Done, Failed, Ring, tell, tell_opened};
 use ondol::OpenOptions;
 use ondol_base::sync::Mutex;
+use ondol_types::sqlstate;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -14,7 +20,8 @@ use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The database's folder, made if it is not there
+    /// The database's folder, made if it is not there; or a server's address, as in
+    /// postgres://USER@HOST:PORT/DATABASE
     path: PathBuf,
     /// SQL to run (may be repeated); COPY FROM STDIN reads standard input
     #[arg(short = 'c', long = "command", value_name = "SQL")]
@@ -104,16 +111,28 @@ pub fn run(args: Args) -> Done {
     for folder in &args.log_folders {
         options = options.log_folder(folder);
     }
-    let database = options.open(&args.path)?;
-    tell_opened(&database);
     let scripted = !args.commands.is_empty() || !scripts.is_empty();
     let interactive = !scripted && io::stdin().is_terminal();
+    #[cfg(feature = "server")]
+    if let Some(address) = args.path.to_str().map(Address::parse).transpose()?.flatten() {
+        return visit(&address, &args, scripts, interactive);
+    }
+    let database = match options.open(&args.path) {
+        #[cfg(feature = "server")]
+        Err(e) if e.sqlstate() == sqlstate::OBJECT_IN_USE => {
+            let Some(address) = Address::in_folder(&args.path) else { return Err(held_by(e, &args.path)) };
+            tell(&format!("NOTICE:  a server has the database: this goes through {address}\n"));
+            return visit(&address, &args, scripts, interactive);
+        }
+        opened => opened.map_err(|e| held_by(e, &args.path))?,
+    };
+    tell_opened(&database);
     let mut runner = Runner::new(database.session(), args.format, interactive);
     (runner.echo, runner.keep_going) = (args.echo, args.keep_going);
     let done = if interactive {
         talk(&mut runner)
     } else if scripted {
-        run_given(&mut runner, args.commands, scripts)
+        run_given(|lines| runner.run(lines).map(|()| runner.quit), args.commands, scripts)
     } else {
         runner.run(&mut standard_input())
     };
@@ -126,24 +145,47 @@ pub fn run(args: Args) -> Done {
     done.and(closed)
 }
 
-/// The scripts, in order; `None` is standard input.
+/// With a database that a server has.
+#[cfg(feature = "server")]
+fn visit(
+    address: &Address,
+    args: &Args,
+    scripts: Vec<Option<Stream<io::BufReader<std::fs::File>>>>,
+    interactive: bool,
+) -> Done {
+    let mut visit = Visit::new(address, args.format, interactive)?;
+    (visit.echo, visit.keep_going) = (args.echo, args.keep_going);
+    let done = if interactive {
+        println!("ondol {} with the server at {address}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION"));
+        let cancel = visit.cancel();
+        ondol_base::interrupt::tells(cancel.clone(), None)
+            .map_err(|e| Failed::io("could not take over the terminal's interrupts", e))?;
+        at_terminal(None, Interrupt::Visit(cancel), |lines| visit.run(lines))
+    } else if args.commands.is_empty() && scripts.is_empty() {
+        visit.run(&mut standard_input())
+    } else {
+        run_given(|lines| visit.run(lines).map(|()| visit.quit), args.commands.clone(), scripts)
+    };
+    done.and(if visit.failed { Err(Failed::Told) } else { Ok(()) })
+}
+
+/// The scripts, in order; `None` is standard input. `run` tells whether that was the last.
 fn run_given(
-    runner: &mut Runner,
+    mut run: impl FnMut(&mut dyn LineSource) -> Result<bool, Failed>,
     commands: Vec<String>,
     scripts: Vec<Option<Stream<io::BufReader<std::fs::File>>>>,
 ) -> Done {
     for c in commands {
-        runner.run(&mut Given(io::Cursor::new(c.into_bytes())))?;
-        if runner.quit {
+        if run(&mut Given(io::Cursor::new(c.into_bytes())))? {
             return Ok(());
         }
     }
     for script in scripts {
-        match script {
-            None => runner.run(&mut standard_input())?,
-            Some(mut stream) => runner.run(&mut stream)?,
-        }
-        if runner.quit {
+        let is_over = match script {
+            None => run(&mut standard_input())?,
+            Some(mut stream) => run(&mut stream)?,
+        };
+        if is_over {
             break;
         }
     }
@@ -153,6 +195,26 @@ fn run_given(
 /// At a terminal.
 fn talk(runner: &mut Runner) -> Done {
     println!("ondol {}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION"));
+    let canceller = runner.session.canceller();
+    canceller
+        .cancel_on_interrupt()
+        .map_err(|e| Failed::Message(format!("could not take over the terminal's interrupts: {e}")))?;
+    let session = runner.session.database().session();
+    at_terminal(Some(session), Interrupt::Session(canceller), |lines| runner.run(lines))
+}
+
+/// What breaks off a statement that takes data from the terminal.
+enum Interrupt {
+    Session(ondol::Canceller),
+    #[cfg(feature = "server")]
+    Visit(Arc<ondol_base::cancel::Cancel>),
+}
+
+fn at_terminal(
+    session: Option<ondol::Session>,
+    interrupt: Interrupt,
+    run: impl FnOnce(&mut Terminal) -> Done,
+) -> Done {
     let names = Arc::new(Mutex::new(Names::default()));
     let config = Config::builder().auto_add_history(false).build();
     let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)
@@ -163,13 +225,8 @@ fn talk(runner: &mut Runner) -> Done {
         // A history that is not there yet, or cannot be read, is an empty one.
         let _ = editor.load_history(h);
     }
-    let canceller = runner.session.canceller();
-    canceller
-        .cancel_on_interrupt()
-        .map_err(|e| Failed::Message(format!("could not take over the terminal's interrupts: {e}")))?;
-    let session = runner.session.database().session();
-    let mut lines = Terminal { editor, entry: String::new(), names, session, canceller };
-    let done = runner.run(&mut lines);
+    let mut lines = Terminal { editor, entry: String::new(), names, session, interrupt };
+    let done = run(&mut lines);
     if let Some(h) = &history
         && let Err(e) = lines.editor.save_history(h)
     {
@@ -185,10 +242,9 @@ struct Terminal {
     /// The lines of the statement so far.
     entry: String,
     names: Arc<Mutex<Names>>,
-    /// Sees what is committed, for completion.
-    session: ondol::Session,
-    /// Of the session that runs the statements.
-    canceller: ondol::Canceller,
+    /// Sees what is committed, for completion; not of a server's database.
+    session: Option<ondol::Session>,
+    interrupt: Interrupt,
 }
 
 impl LineSource for Terminal {
@@ -197,7 +253,9 @@ impl LineSource for Terminal {
             '>' => ">> ".to_string(),
             '=' => {
                 self.entry.clear();
-                *self.names.lock() = Names::of(&self.session.catalog());
+                if let Some(session) = &self.session {
+                    *self.names.lock() = Names::of(&session.catalog())
+                }
                 "ondol=> ".to_string()
             }
             other => format!("ondol{other}> "),
@@ -215,7 +273,11 @@ impl LineSource for Terminal {
             Err(ReadlineError::Eof) => Ok(false),
             // Whoever reads COPY data would only try again.
             Err(ReadlineError::Interrupted) if open == '>' => {
-                self.canceller.cancel();
+                match &self.interrupt {
+                    Interrupt::Session(canceller) => canceller.cancel(),
+                    #[cfg(feature = "server")]
+                    Interrupt::Visit(cancel) => cancel.tell(),
+                }
                 Err(io::Error::other("canceled by user"))
             }
             Err(ReadlineError::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
