@@ -15,14 +15,12 @@
 //! Locks are the sessions': a crash forgets them.
 //!
 //! Source: PostgreSQL 15's documentation, 9.27.10 and 13.3.5, and its answers.
+use crate::activity::Advised;
 use crate::connection::Connection;
-use ondol_base::clock;
 use ondol_base::sync::Mutex;
-use ondol_kernel::registry;
 use ondol_kernel::wait::SessionId;
 use ondol_types::SqlResult;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// What is locked: one number, or two, which are never the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +73,21 @@ impl Taken {
 }
 
 impl Advisory {
+    /// Tells of each that is taken or waited for.
+    pub fn each(&self, f: &mut dyn FnMut(Advised)) {
+        for (number, taken) in &*self.numbers.lock() {
+            let mut tell = |session, alone, granted| f(Advised { session, number: *number, alone, granted });
+            for (session, [shared, alone]) in &taken.holders {
+                if *shared > 0 {
+                    tell(*session, false, true)
+                }
+                if *alone > 0 {
+                    tell(*session, true, true)
+                }
+            }
+            taken.queue.iter().for_each(|(session, alone)| tell(*session, *alone, false))
+        }
+    }
     fn with<R>(&self, number: Number, f: impl FnOnce(&mut Taken) -> R) -> R {
         let mut numbers = self.numbers.lock();
         let taken = numbers.entry(number).or_default();
@@ -97,16 +110,6 @@ impl Advisory {
 }
 
 impl Connection {
-    /// Waits so long, or until its statement is told to end.
-    pub fn sleep(&self, time: Duration) {
-        let until = clock::now() + time;
-        let is_told = || self.session.patience.cancel.as_ref().is_some_and(|c| c.is_told());
-        registry::assert_parkable(self.session.participant());
-        while !is_told() && clock::now() < until {
-            self.session.waiter().parker.park(Some(until));
-        }
-    }
-
     /// Takes a lock for the session, or for the rest of the transaction. With `wait` it waits for it;
     /// otherwise it says whether it was free.
     pub fn take_advisory(&mut self, advice: Advice, of_transaction: bool, wait: bool) -> SqlResult<bool> {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod activity;
 pub mod advisory;
 mod beside;
 pub mod catalog;

@@ -85,6 +85,14 @@ struct Charge {
     charged: usize,
 }
 
+/// Takes out the first item, if its commit is not later than that.
+fn next(items: &mut VecDeque<(CommitTs, Item)>, until: CommitTs) -> Option<(CommitTs, Item)> {
+    match items.front() {
+        Some((c, _)) if *c <= until => items.pop_front(),
+        _ => None,
+    }
+}
+
 /// Bytes of items that are charged at once; as many are free.
 const STEP: usize = 64 << 10;
 
@@ -133,7 +141,7 @@ impl Garbage {
     fn take(&self, until: CommitTs, hand: &mut Vec<(CommitTs, Item)>) {
         let mut fresh = self.fresh.lock();
         while hand.len() < TURN
-            && let Some(next) = fresh.items.pop_front_if(|(c, _)| *c <= until)
+            && let Some(next) = next(&mut fresh.items, until)
         {
             fresh.charge.take_off(&next.1);
             hand.push(next)
@@ -198,7 +206,7 @@ impl Kept {
         }
     }
     fn next_held(&mut self, until: CommitTs) -> Option<(CommitTs, Item)> {
-        let next = self.held.pop_front_if(|(c, _)| *c <= until)?;
+        let next = next(&mut self.held, until)?;
         self.charge.take_off(&next.1);
         Some(next)
     }

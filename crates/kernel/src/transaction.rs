@@ -426,6 +426,10 @@ impl Session {
     pub fn id(&self) -> SessionId {
         session_of(self.participant.line())
     }
+    /// The number that its transactions have above their own ([`number_of`]).
+    pub fn number(&self) -> u64 {
+        self.number
+    }
     /// Unparking it makes a wait look whether it was cancelled.
     pub fn parker(&self) -> &Arc<Parker> {
         &self.parker

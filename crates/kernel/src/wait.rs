@@ -153,6 +153,18 @@ impl Patience {
     }
 }
 
+/// One who waits, as it is shown.
+#[derive(Clone, Debug)]
+pub struct Stuck {
+    pub session: SessionId,
+    /// The row, and how it is to be locked; without a mode, who waits for the fate of a key. Without a row it
+    /// is a definition, a table's lock or an advisory one.
+    pub row: Option<(Oid, Option<LockMode>)>,
+    pub blockers: Vec<SessionId>,
+    /// The transaction that owns the row.
+    pub owner: Option<TxnId>,
+}
+
 /// What keeps a session waiting.
 enum Edge {
     Row(Oid, Want),
@@ -547,6 +559,35 @@ impl Waits {
     /// noticed.
     pub fn is_waiting(&self, session: SessionId) -> bool {
         self.table().waiting.get(&session).is_some_and(|w| !w.told)
+    }
+
+    /// All who wait, as of now, with those who are in their way or go before them.
+    pub fn stuck(&self) -> Vec<Stuck> {
+        let table = self.table();
+        let waiting = table.waiting.iter().filter(|(_, w)| !w.told);
+        let one = |(session, w): (&SessionId, &Waiting)| {
+            let mut found = Stuck { session: *session, row: None, blockers: vec![], owner: None };
+            match &w.edge {
+                Edge::Sessions(blockers) => blockers(&mut |s| found.blockers.push(s)),
+                Edge::Row(oid, want) => {
+                    let w0 = self.space.word(oid.bits()).load(Ordering::SeqCst);
+                    let (mode, is_owned) = match want {
+                        Want::Lock(mode) => (Some(*mode), is_owned_against(w0, w.txn, *mode)),
+                        Want::Over(of) => (None, w0 & OWNED != 0 && w0 & ID == *of),
+                    };
+                    found.row = Some((*oid, mode));
+                    found.owner = is_owned.then_some(w0 & ID);
+                    if let Some(mode) = mode {
+                        found.blockers.extend(self.sharers.of(&self.space, *oid).blockers(w.txn, mode));
+                        let queue = table.queues.get(&oid.bits()).map(|q| q.line.iter());
+                        let before = queue.into_iter().flatten().take_while(|(s, _)| s != session);
+                        found.blockers.extend(before.filter(|(_, m)| m.conflicts(mode)).map(|(s, _)| *s))
+                    }
+                }
+            }
+            found
+        };
+        waiting.map(one).collect()
     }
 
     /// Something that data definition waits for, or that waits for it, may have come to pass.

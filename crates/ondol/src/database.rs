@@ -1,5 +1,6 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
+use crate::session::activity::Board;
 use crate::session::notify::Channels;
 use crate::session::output::Notice;
 use crate::session::plans::SharedPlans;
@@ -138,6 +139,8 @@ pub struct Database {
     pub(crate) notices: Arc<[Notice]>,
     /// What its sessions tell each other.
     pub(crate) channels: Arc<Channels>,
+    /// The sessions of its server.
+    pub(crate) board: Arc<Board>,
 }
 
 impl Database {
@@ -145,8 +148,8 @@ impl Database {
         let plans = Arc::new(SharedPlans::new(&engine.charge()));
         let settings = Settings::new(engine.log_ring());
         let notices = Arc::default();
-        let channels = Arc::default();
-        Database { plans, engine, name: name.into(), work_limit, settings, notices, channels }
+        let (channels, board) = (Arc::default(), Arc::default());
+        Database { plans, engine, name: name.into(), work_limit, settings, notices, channels, board }
     }
     /// Opens the database in the folder `path`, which is made if it is not there; what a crash left behind is
     /// recovered first.

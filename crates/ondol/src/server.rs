@@ -41,8 +41,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tls::Tls;
 use worker::{Door, TO_PROVE, Worker};
@@ -114,6 +114,7 @@ struct Shared {
     require_tls: bool,
     /// How the server ends: see [`End`].
     end: AtomicUsize,
+    doors: OnceLock<Arc<[Arc<Door>]>>,
 }
 
 /// How a server ends.
@@ -149,7 +150,7 @@ impl Listener {
                 let (stream, from) = l.accept()?;
                 stream.set_nonblocking(true)?;
                 stream.set_nodelay(true)?;
-                Ok((Stream::Tcp(stream), Peer::Tcp { is_loopback: from.ip().to_canonical().is_loopback() }))
+                Ok((Stream::Tcp(stream), Peer::Tcp(from)))
             }
             Listener::Unix(l, _) => {
                 let (stream, _) = l.accept()?;
@@ -274,6 +275,7 @@ impl Server {
             tls: options.tls.as_ref().map(Tls::new).transpose()?,
             require_tls: options.require_tls,
             end: AtomicUsize::new(End::NotYet as usize),
+            doors: OnceLock::new(),
         });
         let (mut doors, mut workers) = (vec![], vec![]);
         for n in 0..thread::parallelism() {
@@ -283,6 +285,7 @@ impl Server {
             workers.push(worker)
         }
         let doors: Arc<[Arc<Door>]> = doors.into();
+        shared.doors.get_or_init(|| doors.clone());
         let ending = Event::new().map_err(|e| io("could not make an event", &e))?;
         let tcp = |l: &Listener| match l {
             Listener::Tcp(l) => l.local_addr().ok(),
@@ -301,13 +304,12 @@ impl Server {
         &self.addresses
     }
 
-    /// Reads again what may have changed while the server runs: the certificate and its key. If they cannot be
-    /// used, the server goes on with those that it has.
+    /// Reads again what may have changed while the server runs: the certificate and its key. If they cannot
+    /// be used, the server goes on with those that it has.
     pub fn reload(&self) -> SqlResult<()> {
-        match &self.shared.tls {
-            Some(tls) => tls.reload(),
-            None => Ok(()),
-        }
+        self.shared.tls.as_ref().map_or(Ok(()), Tls::reload)?;
+        self.shared.database.board.has_reloaded();
+        Ok(())
     }
 
     /// Serves until the process is told to end (SIGTERM, SIGINT). Then no more connections are taken, and
@@ -319,11 +321,19 @@ impl Server {
         let poll = Poll::new().map_err(failed)?;
         poll.add(event, 0, Interest::READ).map_err(failed)?;
         let mut ready = vec![];
-        let mut reloads = interrupt::reloads();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let asks = asked.clone();
+        // pg_reload_conf
+        self.shared.database.board.on_reload(Arc::new(move || {
+            asks.fetch_add(1, Ordering::Relaxed);
+            event.set()
+        }));
+        let mut reloads = (interrupt::reloads(), 0);
         while interrupt::ends() == 0 {
             poll.wait(&mut ready, None).map_err(failed)?;
             event.clear();
-            if std::mem::replace(&mut reloads, interrupt::reloads()) != reloads {
+            let now = (interrupt::reloads(), asked.load(Ordering::Relaxed));
+            if std::mem::replace(&mut reloads, now) != now {
                 told(self.reload())
             }
         }

@@ -36,6 +36,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) mod activity;
 #[cfg(not(feature = "scan"))]
 pub(crate) mod alone;
 pub(crate) mod batch;
@@ -177,6 +178,8 @@ pub struct Session {
     pub(crate) wake: Option<Wake>,
     /// Its number, as `pg_backend_pid()` gives it: the process's, or what a server gave it.
     pub(crate) process: i32,
+    /// What others see of it, if it is a server's.
+    pub(crate) seen: Option<Arc<activity::Seen>>,
 }
 
 /// What a call of a registered query did.
@@ -215,6 +218,7 @@ impl Session {
             notes: None,
             wake: None,
             process: i32::try_from(std::process::id()).unwrap_or(0),
+            seen: None,
         }
     }
 

@@ -926,6 +926,133 @@ fn cancelling() {
     assert_eq!(other.query("COMMIT"), "C(COMMIT) Z(I)");
 }
 
+/// What sessions do, as others see it; who waits for whom; and ending what others do.
+#[test]
+fn sessions_see_each_other() {
+    let served = serve(|_| {});
+    let rows = |c: &mut Client, text: &str| -> Vec<String> {
+        let all = c.ask(&[query(text)]);
+        let e = all.iter().find(|m| m.kind == 'E');
+        assert!(e.is_none(), "{text}: {:?}", e.map(|e| e.field('M')));
+        all.iter().filter(|m| m.kind == 'D').map(|m| m.to_string()).collect()
+    };
+    let process = |c: &Client| i32::from_be_bytes(c.key[..4].try_into().unwrap());
+    let until = |f: &mut dyn FnMut() -> bool| {
+        for _ in 0..200 {
+            if f() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20))
+        }
+        panic!("it did not come to pass")
+    };
+    let (mut a, mut b, mut c) = (served.client(), served.connect(), served.client());
+    b.start(&[("user", "postgres"), ("application_name", "second")]);
+    let (first, second) = (process(&a), process(&b));
+    assert_eq!(rows(&mut a, "SELECT pg_backend_pid()"), [format!("D({first})")]);
+    a.query("CREATE TABLE t (a integer PRIMARY KEY, b integer); INSERT INTO t VALUES (1, 1)");
+    a.query("BEGIN; UPDATE t SET b = 2 WHERE a = 1");
+    b.send(&[query("UPDATE t SET b = 3 /* waits */ WHERE a = 1")]);
+    let blocking = format!("SELECT pg_blocking_pids({second}), pg_blocking_pids({first})");
+    until(&mut || rows(&mut c, &blocking) == [format!("D({{{first}}},{{}})")]);
+    let shown = "SELECT state, wait_event_type, wait_event, query, application_name, usename, datname, \
+                 client_addr IS NOT NULL, client_port > 0, backend_start <= query_start, \
+                 xact_start <= state_change, backend_type FROM pg_stat_activity WHERE pid = ";
+    let told = rows(&mut c, &format!("{shown}{second}"));
+    let wanted = "D(active,Lock,transactionid,UPDATE t SET b = 3 /* waits */ WHERE a = 1,second,postgres,postgres,\
+                  t,t,t,t,client backend)";
+    assert_eq!(told, [wanted]);
+    let told = rows(&mut c, &format!("{shown}{first}"));
+    let wanted = "D(idle in transaction,Client,ClientRead,BEGIN; UPDATE t SET b = 2 WHERE a = 1,,postgres,postgres,\
+                  t,t,t,t,client backend)";
+    assert_eq!(told, [wanted]);
+    let locks = "SELECT pid, locktype, relation::regclass, mode, granted FROM pg_locks \
+                 WHERE relation IS NULL OR relation = 't'::regclass ORDER BY pid, locktype, granted";
+    assert_eq!(
+        rows(&mut c, locks),
+        [
+            format!("D({first},relation,t,RowExclusiveLock,t)"),
+            format!("D({first},transactionid,NULL,ExclusiveLock,t)"),
+            format!("D({second},relation,t,RowExclusiveLock,t)"),
+            format!("D({second},transactionid,NULL,ShareLock,f)"),
+        ]
+    );
+    assert_eq!(rows(&mut c, &format!("SELECT pg_cancel_backend({second})")), ["D(t)"]);
+    let told: Vec<String> = b.until_ready().iter().map(|m| m.to_string()).collect();
+    assert_eq!(told, ["E(57014)", "Z(I)"]);
+    // Advisory locks, with their numbers.
+    a.query("SELECT pg_advisory_lock(4294967298), pg_advisory_lock_shared(3, 4)");
+    let advised = "SELECT pid, classid, objid, objsubid, mode, granted FROM pg_locks WHERE locktype = 'advisory' \
+                   ORDER BY objsubid, granted DESC";
+    let mine = [format!("D({first},1,2,1,ExclusiveLock,t)"), format!("D({first},3,4,2,ShareLock,t)")];
+    assert_eq!(rows(&mut c, advised), mine);
+    b.send(&[query("SELECT pg_advisory_lock(4294967298)")]);
+    let all = [mine[0].clone(), format!("D({second},1,2,1,ExclusiveLock,f)"), mine[1].clone()];
+    until(&mut || rows(&mut c, advised) == all);
+    assert_eq!(rows(&mut c, &blocking), [format!("D({{{first}}},{{}})")]);
+    assert_eq!(
+        rows(&mut c, &format!("SELECT wait_event FROM pg_stat_activity WHERE pid = {second}")),
+        ["D(advisory)"]
+    );
+    // Ending those that are idle, and those that wait or sleep.
+    assert_eq!(rows(&mut c, &format!("SELECT pg_terminate_backend({first})")), ["D(t)"]);
+    let told = a.until_closed();
+    assert_eq!(told[0].field('M').unwrap(), "terminating connection due to administrator command");
+    assert_eq!(
+        (told[0].field('S').unwrap().as_str(), told[0].field('C').unwrap().as_str()),
+        ("FATAL", "57P01")
+    );
+    let told: Vec<String> = b.until_ready().iter().map(|m| m.to_string()).collect();
+    assert_eq!(told, ["T(pg_advisory_lock)", "D()", "C(SELECT 1)", "Z(I)"]);
+    b.send(&[query("SELECT pg_sleep(1000)")]);
+    until(&mut || {
+        rows(&mut c, &format!("SELECT state FROM pg_stat_activity WHERE pid = {second}")) == ["D(active)"]
+    });
+    assert_eq!(rows(&mut c, &format!("SELECT pg_terminate_backend({second})")), ["D(t)"]);
+    let told = b.until_closed();
+    assert_eq!(told.last().unwrap().field('C').unwrap(), "57P01", "{told:?}");
+    until(&mut || rows(&mut c, "SELECT count(*) FROM pg_stat_activity") == ["D(1)"]);
+    assert_eq!(rows(&mut c, "SELECT b FROM t"), ["D(1)"]);
+    assert_eq!(
+        c.query("SELECT pg_cancel_backend(999999), pg_sleep(0.01), pg_sleep(-1), pg_sleep(NULL)"),
+        "T(pg_cancel_backend,pg_sleep,pg_sleep,pg_sleep) D(f,,,NULL) N(01000) C(SELECT 1) Z(I)"
+    );
+    assert_eq!(
+        rows(
+            &mut c,
+            "SELECT pg_postmaster_start_time() < now(), pg_conf_load_time() < now(), pg_reload_conf()"
+        ),
+        ["D(t,t,f)"]
+    );
+    // Others see less, and may do less.
+    c.query("CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE sig LOGIN IN ROLE pg_signal_backend");
+    let (mut ann, mut bob, mut sig) = (served.connect(), served.connect(), served.connect());
+    for (who, name) in [(&mut ann, "ann"), (&mut bob, "bob"), (&mut sig, "sig")] {
+        who.start(&[("user", name), ("database", "postgres"), ("application_name", name)]);
+    }
+    let other = format!(
+        "SELECT usename, application_name, state, query, client_port, backend_start, backend_type \
+                         FROM pg_stat_activity WHERE pid = {}",
+        process(&bob)
+    );
+    assert_eq!(rows(&mut ann, &other), ["D(bob,bob,NULL,<insufficient privilege>,NULL,NULL,NULL)"]);
+    let refused = |who: &mut Client, text: String| {
+        let all = who.ask(&[query(&text)]);
+        let e = all.iter().find(|m| m.kind == 'E').expect("it is refused");
+        (e.field('C').unwrap(), e.field('M').unwrap())
+    };
+    let why = "must be a member of the role whose query is being canceled or member of pg_signal_backend";
+    let text = format!("SELECT pg_cancel_backend({})", process(&bob));
+    assert_eq!(refused(&mut ann, text), ("42501".into(), why.into()));
+    let text = format!("SELECT pg_terminate_backend({})", process(&c));
+    assert_eq!(
+        refused(&mut sig, text),
+        ("42501".into(), "must be a superuser to terminate superuser process".into())
+    );
+    assert_eq!(rows(&mut sig, &format!("SELECT pg_terminate_backend({})", process(&bob))), ["D(t)"]);
+    assert_eq!(bob.until_closed().last().unwrap().field('C').unwrap(), "57P01");
+}
+
 #[test]
 fn lost_connections_roll_back() {
     let served = serve(|_| {});

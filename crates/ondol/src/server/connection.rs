@@ -6,7 +6,7 @@ use ondol_base::net::Interest;
 use ondol_base::park::Parker;
 use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -54,6 +54,13 @@ impl Stream {
     fn is_holding(&self) -> bool {
         matches!(self, Stream::Tls(s) if s.is_holding())
     }
+    /// What it is encrypted by, if it is.
+    pub fn terms(&self) -> Option<(&'static str, String)> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+            Stream::Tls(s) => s.terms(),
+        }
+    }
     /// What a proof is bound to, if there is something.
     pub fn end_point(&self) -> Option<&[u8]> {
         match self {
@@ -67,7 +74,7 @@ impl Stream {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Peer {
     Unix { user: u32 },
-    Tcp { is_loopback: bool },
+    Tcp(SocketAddr),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,19 +3,21 @@
 //! ```text
 //! Opening  --startup-->  Proving  --password-->  Talking        (or at once, where nothing has to be proved)
 //! ```
-use super::connection::Connection;
+use super::connection::{Connection, Peer};
 use super::incoming::{Incoming, MESSAGE_LIMIT};
 use super::login::{self, Seat, Wishes};
 use super::result::{self, Notices};
 use super::talk::Talk;
 use super::{Shared, io};
 use crate::session::Session;
+use crate::session::activity::{Seen, Who};
 use ondol_base::random;
 use ondol_engine::Token;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::back;
 use ondol_wire::front::{self, Broken, Message, Opening, PROTOCOL_VIOLATION};
 use ondol_wire::scram::{Binding, Exchange, MECHANISM, PLUS, Proof};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes of a message before a client has proved who it is.
@@ -115,7 +117,7 @@ impl Client {
     }
 
     /// Reads and answers what has come. With how it ended comes what the answers rest on.
-    pub fn serve(&mut self, connection: &Connection, shared: &Shared) -> (Served, Option<Token>) {
+    pub fn serve(&mut self, connection: &Connection, shared: &Arc<Shared>) -> (Served, Option<Token>) {
         let mut incoming = Incoming::default();
         incoming.refill(connection);
         let (mut served, mut token) = (Served::Waits, None);
@@ -156,7 +158,7 @@ impl Client {
     fn open(
         &mut self,
         connection: &Connection,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         incoming: &mut Incoming,
     ) -> Result<bool, Option<SqlError>> {
         let Some(opening) = incoming.opening().map_err(|b| Some(broken(b)))? else { return Ok(false) };
@@ -199,7 +201,7 @@ impl Client {
     fn prove(
         &mut self,
         connection: &Connection,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         incoming: &mut Incoming,
     ) -> Result<bool, Option<SqlError>> {
         let Phase::Proving(proving) = &mut self.phase else { return Err(None) };
@@ -249,8 +251,37 @@ impl Client {
         Ok(true)
     }
 
+    /// Others see it from now on.
+    fn enter(&self, session: &Session, connection: &Connection, shared: &Arc<Shared>) -> Arc<Seen> {
+        let process = connection.number.get();
+        let who = Who {
+            process,
+            known: session.connection.known(),
+            role: session.role(),
+            address: match connection.peer {
+                Peer::Tcp(from) => Some((from.ip().to_canonical().to_string(), from.port())),
+                Peer::Unix { .. } => None,
+            },
+            encrypted: connection.stream.terms(),
+        };
+        // The board is the database's, and outlives the server.
+        let server = Arc::downgrade(shared);
+        let signal = move |ends: bool| {
+            let Some(server) = server.upgrade() else { return };
+            if let Some(canceller) = server.keys.of(process) {
+                canceller.cancel()
+            }
+            if ends {
+                server.doors.get().into_iter().flat_map(|d| d.iter()).for_each(|d| d.tell())
+            }
+        };
+        let seen = Seen::new(who, Box::new(signal));
+        shared.database.board.enter(seen.clone());
+        seen
+    }
+
     /// The client is who it says it is.
-    fn begin(&mut self, wishes: Wishes, connection: &Connection, shared: &Shared) -> SqlResult<()> {
+    fn begin(&mut self, wishes: Wishes, connection: &Connection, shared: &Arc<Shared>) -> SqlResult<()> {
         let seat = login::admit(&wishes.role, &wishes.database, shared)?;
         let mut session = shared.database.session();
         session.set_authenticated(&wishes.role)?;
@@ -268,6 +299,7 @@ impl Client {
         connection.number.set(number);
         session.process = number;
         connection.deadline.set(None);
+        session.seen = Some(self.enter(&session, connection, shared));
         let mut talk = Talk::new(&session, notices);
         let mut out = connection.output.borrow_mut();
         back::authentication_ok(&mut out);

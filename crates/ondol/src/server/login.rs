@@ -92,11 +92,11 @@ pub(super) fn must_prove(connection: &Connection, wishes: &Wishes, shared: &Shar
                 )),
             }
         }
-        Peer::Tcp { .. } if shared.require_tls && !matches!(connection.stream, Stream::Tls(_)) => {
+        Peer::Tcp(_) if shared.require_tls && !matches!(connection.stream, Stream::Tls(_)) => {
             let message = format!("connection of user \"{role}\" is not encrypted: this server requires TLS");
             Err(SqlError::new(INVALID_AUTHORIZATION, message).hint("With libpq, set sslmode to require."))
         }
-        Peer::Tcp { is_loopback } => Ok(!(is_loopback && shared.trust_loopback)),
+        Peer::Tcp(from) => Ok(!(from.ip().to_canonical().is_loopback() && shared.trust_loopback)),
     }
 }
 

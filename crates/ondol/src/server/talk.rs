@@ -209,6 +209,9 @@ impl Talk {
         let is_new = self.reported.is_empty();
         for (i, name) in REPORTED.iter().enumerate() {
             let value = s.settings.show(name).map_or_else(|_| String::new(), |found| found.1);
+            if let Some(seen) = s.seen.as_ref().filter(|_| i == 0) {
+                seen.is_called(&value)
+            }
             if is_new {
                 back::parameter_status(out, name, &value);
                 self.reported.push(value)
@@ -231,6 +234,9 @@ impl Talk {
             (true, _) => b'T',
             _ => b'I',
         };
+        if let Some(seen) = &s.seen {
+            seen.rests(state)
+        }
         back::ready(&mut out, state)
     }
 
@@ -292,6 +298,9 @@ impl Talk {
                 Ok(Message::Query(text)) => {
                     let text = text.to_string();
                     incoming.skip(size);
+                    if let Some(seen) = &s.seen {
+                        seen.runs(&text)
+                    }
                     self.query(s, &text, connection, incoming);
                     self.ready(s, connection)
                 }
@@ -672,6 +681,9 @@ impl Talk {
         incoming: &mut Incoming,
     ) -> SqlResult<Executed> {
         let statement = portal.statement.clone();
+        if let Some(seen) = &s.seen {
+            seen.runs(&statement.text)
+        }
         let prepared = &statement.prepared;
         let text = prepared.source().0;
         let columns = prepared.columns();

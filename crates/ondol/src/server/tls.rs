@@ -1,7 +1,7 @@
 //! TLS, by rustls: a certificate with its key, and connections that are encrypted by it.
 //!
-//! - **L1** What is wrong with the files is told when they are read, at the start or again: a server that goes
-//!   on keeps what it has. A connection keeps what it began with.
+//! - **L1** What is wrong with the files is told when they are read, at the start or again: a server that
+//!   goes on keeps what it has. A connection keeps what it began with.
 //! - **L2** [`Secured::read`] leaves nothing decrypted behind when it gives less than there is room for, as a
 //!   socket does; it needs [`ROOM`].
 //! - **L3** The key is read only if nobody else can: as PostgreSQL, of which the rule is.
@@ -174,6 +174,17 @@ impl Secured {
     pub fn end_point(&self) -> Option<&[u8]> {
         self.identity.end_point.as_deref()
     }
+    /// The version of the protocol, and the cipher.
+    pub fn terms(&self) -> Option<(&'static str, String)> {
+        let tls = self.tls.borrow();
+        let version = match tls.protocol_version()? {
+            rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            _ => "TLSv1.3",
+        };
+        let cipher = tls.negotiated_cipher_suite()?.suite().as_str()?;
+        Some((version, cipher.replace("TLS13_", "TLS_")))
+    }
+
     fn push(&self, tls: &mut ServerConnection) -> Result<()> {
         while tls.wants_write() {
             tls.write_tls(&mut &self.socket)?;

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(super) struct Door {
     /// Keys of connections that something was told on a channel.
     notified: Mutex<Vec<u64>>,
     bell: OnceLock<Bell>,
+    /// Some of its sessions are to end.
+    told: AtomicBool,
 }
 
 impl Door {
@@ -63,6 +65,11 @@ impl Door {
     /// Something was told to the connection of that key.
     pub fn notify(&self, key: u64) {
         self.notified.lock().push(key);
+        self.ring()
+    }
+    /// The worker is to look for sessions that are to end.
+    pub fn tell(&self) {
+        self.told.store(true, Ordering::Release);
         self.ring()
     }
     pub fn ring(&self) {
@@ -103,6 +110,7 @@ impl Worker {
             count: AtomicUsize::new(0),
             notified: Mutex::default(),
             bell: OnceLock::new(),
+            told: AtomicBool::new(false),
         });
         let its = door.clone();
         let poll = Poll::new()?;
@@ -146,6 +154,9 @@ impl Worker {
                     connection.touch()
                 }
             }
+            if self.door.told.swap(false, Ordering::Acquire) {
+                self.end_told()
+            }
             let end = self.shared.end();
             if end > End::NotYet && self.end_some(end) {
                 return;
@@ -186,8 +197,8 @@ impl Worker {
             return Some(Duration::ZERO);
         };
         // Who brings something, or ends the server, rings only for a thread that sleeps.
-        let is_told = !self.door.new.lock().is_empty() || !self.door.notified.lock().is_empty();
-        if is_told || self.shared.end() != end {
+        let is_told = self.door.told.load(Ordering::Acquire) || !self.door.notified.lock().is_empty();
+        if is_told || !self.door.new.lock().is_empty() || self.shared.end() != end {
             return Some(Duration::ZERO);
         }
         let is_empty = self.places.len() == self.free.len();
@@ -239,7 +250,8 @@ impl Worker {
             self.door.count.fetch_sub(1, Ordering::Relaxed);
             self.shared.open.fetch_sub(1, Ordering::Relaxed);
             if let Some(c) = connection.filter(|c| c.number.get() != 0) {
-                self.shared.keys.take_back(c.number.get())
+                self.shared.keys.take_back(c.number.get());
+                self.shared.database.board.leave(c.number.get())
             }
         }
     }
@@ -325,6 +337,9 @@ impl Worker {
     /// What fibers have left.
     fn finish(&mut self) {
         let finished = std::mem::take(&mut *self.finished.borrow_mut());
+        if !finished.is_empty() && self.shared.database.board.some_end() {
+            self.door.told.store(true, Ordering::Relaxed)
+        }
         for Finished { key, served, token } in finished {
             let Some(connection) = self.of(key).cloned() else { continue };
             connection.last_used.set(clock::now());
@@ -348,6 +363,9 @@ impl Worker {
     fn release(&mut self, key: u64, fate: SqlResult<()>) {
         let Some(connection) = self.of(key).cloned() else { return };
         connection.state.set(State::Idle);
+        if self.shared.database.board.some_end() {
+            self.door.told.store(true, Ordering::Relaxed)
+        }
         if let Err(e) = fate {
             connection.unsay();
             if let Some(client) = &*connection.client.borrow() {
@@ -383,6 +401,30 @@ impl Worker {
         }
     }
 
+    fn dismiss(&self, connection: &Connection) {
+        if let Some(client) = &*connection.client.borrow() {
+            let why = "terminating connection due to administrator command";
+            client.fatal(connection, &SqlError::new(sqlstate::ADMIN_SHUTDOWN, why));
+            self.end(connection);
+            self.touched.borrow_mut().push(connection.key)
+        }
+    }
+    /// Ends those that somebody has told to end (activity/A2), now or when their statements have.
+    fn end_told(&mut self) {
+        let board = self.shared.database.board.clone();
+        for connection in self.places.iter().flatten().filter(|c| board.is_to_end(c.number.get())) {
+            match connection.state.get() {
+                State::Idle if !connection.closing.get() => self.dismiss(connection),
+                State::Running => {
+                    // It may have begun another statement since.
+                    if let Some(canceller) = self.shared.keys.of(connection.number.get()) {
+                        canceller.cancel()
+                    }
+                }
+                State::Idle | State::Held => {}
+            }
+        }
+    }
     /// Ends the sessions that can end now; whether none is left.
     fn end_some(&mut self, end: End) -> bool {
         self.look = Duration::ZERO;
@@ -404,15 +446,10 @@ impl Worker {
                 }
                 continue;
             }
-            let client = connection.client.borrow();
-            let Some(client) = &*client else { continue };
-            if end == End::Drain && client.in_transaction() {
-                continue;
+            let is_busy = connection.client.borrow().as_ref().is_none_or(|c| c.in_transaction());
+            if end == End::Now || !is_busy {
+                self.dismiss(&connection)
             }
-            let why = "terminating connection due to administrator command";
-            client.fatal(&connection, &SqlError::new(sqlstate::ADMIN_SHUTDOWN, why));
-            self.end(&connection);
-            self.touched.borrow_mut().push(connection.key)
         }
         self.settle_all();
         self.places.len() == self.free.len() && self.door.new.lock().is_empty()

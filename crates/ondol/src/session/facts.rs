@@ -2,13 +2,14 @@
 //! made when a statement begins that asks.
 
 use crate::session::Session;
+use crate::session::activity::Board;
 use crate::session::identity::Names;
 use crate::session::named::CursorRow;
 use crate::session::plan::Plan;
 use crate::session::plans::Named;
 use crate::session::settings::Settings;
 use ondol_engine::{Catalog, Path};
-use ondol_sql::catalog::{self, OpenCursor, PreparedStatement, Setting, Sight};
+use ondol_sql::catalog::{self, Backend, Locks, OpenCursor, PreparedStatement, Setting, Sight};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -23,6 +24,7 @@ pub(crate) struct Facts {
     process: i32,
     /// When the transaction began.
     now_us: i64,
+    around: Option<(Arc<Board>, Arc<ondol_engine::Database>)>,
 }
 
 impl Facts {
@@ -73,6 +75,25 @@ impl catalog::Session for Facts {
     fn now_us(&self) -> i64 {
         self.now_us
     }
+    fn backends(&self) -> Vec<Backend> {
+        self.around.as_ref().map_or(vec![], |(board, _)| board.backends())
+    }
+    fn signal(&self, process: i32, ends: bool) -> bool {
+        self.around.as_ref().is_some_and(|(board, _)| board.signal(process, ends))
+    }
+    fn reload(&self) -> bool {
+        self.around.as_ref().is_some_and(|(board, _)| board.reload())
+    }
+    fn started_us(&self) -> (i64, i64) {
+        self.around.as_ref().map_or((0, 0), |(board, _)| board.started_us())
+    }
+    fn locks(&self) -> Locks {
+        self.around.as_ref().map_or_else(Locks::default, |(_, engine)| Locks {
+            waiting: engine.waiting(),
+            tables: engine.table_uses(),
+            advisory: engine.advisory_locks(),
+        })
+    }
 }
 
 fn prepared((name, named): (&String, &Named)) -> PreparedStatement {
@@ -99,6 +120,7 @@ impl Session {
             prepared: self.plans.prepared.iter().map(prepared).collect(),
             process: self.process,
             now_us: self.connection.transaction_time_us(),
+            around: Some((self.database.board.clone(), self.database.engine.clone())),
         }
     }
 

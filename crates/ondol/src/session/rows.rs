@@ -18,6 +18,7 @@ pub struct Column {
     /// How the session that asked shows its values.
     pub(crate) styles: Styles,
     /// The column that its values are read from, where it is nothing else.
+    #[cfg_attr(not(feature = "server"), expect(dead_code))]
     pub(crate) origin: Option<Origin>,
 }
 

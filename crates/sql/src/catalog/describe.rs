@@ -1,5 +1,6 @@
 //! The functions that tell of objects (`ondol_types::func::system`).
 
+use super::activity;
 use super::fixed;
 use super::key::with_constraint;
 use super::name::{self, in_schema, named, shown_type, type_name};
@@ -207,6 +208,12 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
             ))
         }
         id::PG_BACKEND_PID => Ok(Value::Int4(sight.session.process())),
+        id::PG_CANCEL_BACKEND => activity::signal(sight, int4(args, 0).unwrap_or(0), false),
+        id::PG_TERMINATE_BACKEND => activity::signal(sight, int4(args, 0).unwrap_or(0), true),
+        id::PG_BLOCKING_PIDS => activity::blocking(sight, int4(args, 0).unwrap_or(0)),
+        id::PG_POSTMASTER_START_TIME => Ok(Value::Timestamptz(sight.session.started_us().0)),
+        id::PG_CONF_LOAD_TIME => Ok(Value::Timestamptz(sight.session.started_us().1)),
+        id::PG_RELOAD_CONF => activity::reload(sight),
         id::PG_IS_IN_RECOVERY | id::PG_IS_OTHER_TEMP_SCHEMA | id::PG_JIT_AVAILABLE => Ok(Value::Bool(false)),
         id::ROW_SECURITY_ACTIVE | id::ROW_SECURITY_ACTIVE_NAME => Ok(Value::Bool(false)),
         id::PG_MY_TEMP_SCHEMA => {

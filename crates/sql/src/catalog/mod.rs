@@ -9,6 +9,7 @@
 //! | `name` | names of objects in texts: how they are read, found and shown |
 //! | `rows` | which rows a relation has |
 //! | `table`, `key`, `sequence`, `user`, `routine`, `role`, `cluster` | rows made of the dictionary |
+//! | `activity` | what the sessions of a server do |
 //! | `view` | relations that are queries over the others |
 //! | `describe` | functions that tell of objects |
 //!
@@ -21,6 +22,7 @@
 //!
 //! Source: PostgreSQL 15's documentation, chapters 37 and 53, its catalogue and its answers.
 
+mod activity;
 mod cluster;
 mod depend;
 mod describe;
@@ -37,11 +39,12 @@ mod table;
 mod user;
 mod view;
 
+pub use activity::Backend;
 pub(crate) use relation::function_relation;
 pub use relation::{Relation, by_key, relation};
 pub(crate) use rows::keys_of;
 pub use rows::rows;
-pub use sight::{OpenCursor, PreparedStatement, Session, Setting, Sight, USER, oid_of};
+pub use sight::{Locks, OpenCursor, PreparedStatement, Session, Setting, Sight, USER, oid_of};
 pub(crate) use view::query_of;
 
 /// Whether a schema is one of the catalogue's.

@@ -3,7 +3,7 @@
 
 use super::relation::by_key;
 use super::sight::Sight;
-use super::{cluster, depend, fixed, key, role, routine, sequence, table, user};
+use super::{activity, cluster, depend, fixed, key, role, routine, sequence, table, user};
 use ondol_types::catalog::{name, oid, quoted_char, real};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 
@@ -48,6 +48,7 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_enum", &[], user::labels),
     ("pg_group", &[], role::groups),
     ("pg_index", &["indrelid", "indexrelid"], key::indexes),
+    ("pg_locks", &[], activity::locks),
     ("pg_namespace", &[], cluster::namespaces),
     ("pg_prepared_statements", &[], cluster::prepared_statements),
     ("pg_proc", &[], routine::functions),
@@ -56,6 +57,8 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_sequence", &["seqrelid"], sequence::sequences),
     ("pg_sequences", &[], sequence::shown),
     ("pg_settings", &[], cluster::settings),
+    ("pg_stat_activity", &[], activity::backends),
+    ("pg_stat_ssl", &[], activity::encrypted),
     ("pg_tablespace", &[], cluster::tablespaces),
     ("pg_timezone_abbrevs", &[], cluster::zone_abbreviations),
     ("pg_timezone_names", &[], cluster::zone_names),

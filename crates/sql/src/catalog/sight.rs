@@ -1,6 +1,8 @@
 //! The objects that a statement sees, by their numbers and by their names.
 
+use super::activity::Backend;
 use super::{FIRST_OID, describe, fixed, name, relation};
+use ondol_engine::activity::{Advised, TableUse, Waiting};
 use ondol_engine::name::TEMPORARY;
 pub use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, USER};
 use ondol_engine::{Catalog, FunctionDef, IndexDef, Name, Path, Relation, Sequence, Table, ViewDef};
@@ -70,6 +72,35 @@ pub trait Session: Sync {
     fn process(&self) -> i32;
     /// When the transaction began.
     fn now_us(&self) -> i64;
+    /// The sessions of the server.
+    fn backends(&self) -> Vec<Backend> {
+        vec![]
+    }
+    /// Breaks off what another session does, or with `ends` ends it; false if there is none of that number.
+    fn signal(&self, process: i32, ends: bool) -> bool {
+        let _ = (process, ends);
+        false
+    }
+    /// Has the settings read again; false if there is nobody who does.
+    fn reload(&self) -> bool {
+        false
+    }
+    /// When the server began, and when it has read its settings last.
+    fn started_us(&self) -> (i64, i64) {
+        (0, 0)
+    }
+    /// What sessions wait for, which tables they use, and which advisory locks they have.
+    fn locks(&self) -> Locks {
+        Locks::default()
+    }
+}
+
+/// What is known of locks, as of one moment.
+#[derive(Default)]
+pub struct Locks {
+    pub waiting: Vec<Waiting>,
+    pub tables: Vec<TableUse>,
+    pub advisory: Vec<Advised>,
 }
 
 /// A session that knows nothing, for what is bound and not run.

@@ -5,7 +5,7 @@ use ondol_types::func::{Context, FuncId, id};
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::time::Duration;
 
-/// Whether it is one of them: their numbers follow each other.
+/// Whether it is one of them, whose numbers follow each other, or waits as they do.
 #[inline]
 pub fn is_advisory(func: FuncId) -> bool {
     (id::PG_ADVISORY_LOCK..=id::PG_SLEEP).contains(&func)
@@ -16,7 +16,7 @@ fn sleep(connection: &Connection, seconds: f64, context: &Context<'_>) -> SqlRes
     // Longer than anyone waits.
     const MOST: f64 = 366.0 * 86400.0;
     if seconds > 0.0 {
-        connection.sleep(Duration::from_secs_f64(seconds.min(MOST)))
+        connection.sleep(Duration::from_secs_f64(seconds.min(MOST)))?
     }
     context.limits.go_on()
 }

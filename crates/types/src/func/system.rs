@@ -5,9 +5,22 @@ macro_rules! asked {
     ($($num:literal $constant:ident $name:literal ($($arg:ident),*) -> $ret:ident $(, $attr:ident)*;)*) => {
         functions! {
             $($num $constant $name ($($arg),*) -> $ret =
-                |c| c.ctx.objects.call(id::$constant, c.args), stable $(, $attr)*;)*
+                |c| told(c, id::$constant), stable $(, $attr)*;)*
         }
     };
+}
+
+/// NULL says that there is no such process, of those that signal one.
+fn told(c: &mut super::Call<'_>, function: super::FuncId) -> crate::SqlResult<crate::Value> {
+    let found = c.ctx.objects.call(function, c.args)?;
+    match function {
+        id::PG_CANCEL_BACKEND | id::PG_TERMINATE_BACKEND if found.is_null() => {
+            let message = format!("PID {} is not a PostgreSQL server process", c.int4(0)?);
+            c.ctx.caller.warn("01000", message);
+            Ok(crate::Value::Bool(false))
+        }
+        _ => Ok(found),
+    }
 }
 
 asked! {
@@ -147,6 +160,12 @@ asked! {
     1757 ACL_GRANTEES "$acl_grantees" (AclitemArray) -> OidArray;
     1758 ACL_WORDS "$acl_words" (AclitemArray) -> TextArray;
     1759 ACL_OPTIONS "$acl_options" (AclitemArray) -> BoolArray;
+    1820 PG_CANCEL_BACKEND "pg_cancel_backend" (Int4) -> Bool, volatile, asks;
+    1821 PG_TERMINATE_BACKEND "pg_terminate_backend" (Int4) -> Bool, volatile, asks;
+    1822 PG_BLOCKING_PIDS "pg_blocking_pids" (Int4) -> Int4Array, volatile;
+    1823 PG_POSTMASTER_START_TIME "pg_postmaster_start_time" () -> Timestamptz;
+    1824 PG_CONF_LOAD_TIME "pg_conf_load_time" () -> Timestamptz;
+    1825 PG_RELOAD_CONF "pg_reload_conf" () -> Bool, volatile;
     1661 PG_STAT_GET_NUMSCANS "pg_stat_get_numscans" (Oid) -> Int8, volatile;
 }
 

@@ -1,0 +1,230 @@
+//! Which sessions a server has, and what they do, for other sessions to see.
+//!
+//! - **A1** What a session does is written by its own thread, under a mutex that hardly anybody else takes:
+//!   when a statement comes, and when the client is told that it may send the next.
+//! - **A2** Who would end a session, or what it does, tells whoever serves it; nothing of a session is
+//!   touched from elsewhere.
+#![cfg_attr(not(feature = "server"), allow(dead_code))]
+use ondol_base::sync::Mutex;
+use ondol_engine::activity::Known;
+use ondol_sql::catalog::Backend;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+/// Bytes of a statement's text that are shown, as in PostgreSQL.
+const TEXT: usize = 1023;
+/// From 1970-01-01 to 2000-01-01.
+const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
+
+fn now_us() -> i64 {
+    ondol_base::clock::wall_us() - UNIX_TO_2000_US
+}
+
+/// What is told: break off what it does, or with `true` end the session.
+type Signal = Box<dyn Fn(bool) + Send + Sync>;
+type Reload = Arc<dyn Fn() + Send + Sync>;
+
+/// All of them.
+pub(crate) struct Board {
+    all: Mutex<BTreeMap<i32, Arc<Seen>>>,
+    /// How many were told to end, and have not yet.
+    ending: AtomicUsize,
+    started_us: i64,
+    loaded_us: AtomicI64,
+    reload: Mutex<Option<Reload>>,
+}
+
+impl Default for Board {
+    fn default() -> Board {
+        let now = now_us();
+        Board {
+            all: Mutex::default(),
+            ending: AtomicUsize::new(0),
+            started_us: now,
+            loaded_us: AtomicI64::new(now),
+            reload: Mutex::default(),
+        }
+    }
+}
+
+/// Who somebody is.
+pub(crate) struct Who {
+    pub process: i32,
+    pub known: Known,
+    pub role: u32,
+    pub address: Option<(String, u16)>,
+    pub encrypted: Option<(&'static str, String)>,
+}
+
+/// A session.
+pub(crate) struct Seen {
+    who: Who,
+    begun_us: i64,
+    signal: Signal,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    application: String,
+    transaction_us: Option<i64>,
+    query_us: Option<i64>,
+    changed_us: i64,
+    state: &'static str,
+    query: String,
+    ends: bool,
+}
+
+impl Seen {
+    pub fn new(who: Who, signal: Signal) -> Arc<Seen> {
+        let begun_us = now_us();
+        let now = Now {
+            application: String::new(),
+            transaction_us: None,
+            query_us: None,
+            changed_us: begun_us,
+            state: "idle",
+            query: String::new(),
+            ends: false,
+        };
+        Arc::new(Seen { who, begun_us, signal, now: Mutex::new(now) })
+    }
+    /// A statement begins (A1).
+    pub fn runs(&self, text: &str) {
+        let at = now_us();
+        let mut end = text.len().min(TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1
+        }
+        let mut now = self.now.lock();
+        now.state = "active";
+        now.query.clear();
+        now.query.push_str(&text[..end]);
+        now.query_us = Some(at);
+        now.changed_us = at;
+        now.transaction_us.get_or_insert(at);
+    }
+    /// The client may send the next; `state` as the message says that tells it so.
+    pub fn rests(&self, state: u8) {
+        let at = now_us();
+        let mut now = self.now.lock();
+        now.changed_us = at;
+        now.state = match state {
+            b'T' => "idle in transaction",
+            b'E' => "idle in transaction (aborted)",
+            _ => "idle",
+        };
+        if state == b'I' {
+            now.transaction_us = None
+        }
+    }
+    pub fn is_called(&self, application: &str) {
+        self.now.lock().application = application.to_string()
+    }
+
+    fn backend(&self) -> Backend {
+        let now = self.now.lock();
+        Backend {
+            process: self.who.process,
+            known: self.who.known,
+            role: self.who.role,
+            application: now.application.clone(),
+            address: self.who.address.clone(),
+            begun_us: self.begun_us,
+            transaction_us: now.transaction_us,
+            query_us: now.query_us,
+            changed_us: now.changed_us,
+            state: now.state,
+            query: now.query.clone(),
+            encrypted: self.who.encrypted.clone(),
+        }
+    }
+}
+
+impl Board {
+    pub fn enter(&self, seen: Arc<Seen>) {
+        self.all.lock().insert(seen.who.process, seen);
+    }
+    pub fn leave(&self, process: i32) {
+        let left = self.all.lock().remove(&process);
+        if left.is_some_and(|s| s.now.lock().ends) {
+            self.ending.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    pub fn backends(&self) -> Vec<Backend> {
+        let all: Vec<Arc<Seen>> = self.all.lock().values().cloned().collect();
+        all.iter().map(|s| s.backend()).collect()
+    }
+    /// A2; false if there is none of that number.
+    pub fn signal(&self, process: i32, ends: bool) -> bool {
+        let Some(seen) = self.all.lock().get(&process).cloned() else { return false };
+        if ends && !std::mem::replace(&mut seen.now.lock().ends, true) {
+            self.ending.fetch_add(1, Ordering::Relaxed);
+        }
+        (seen.signal)(ends);
+        true
+    }
+    /// Whether some are to end.
+    pub fn some_end(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) > 0
+    }
+    pub fn is_to_end(&self, process: i32) -> bool {
+        self.all.lock().get(&process).is_some_and(|s| s.now.lock().ends)
+    }
+
+    /// Who reads settings again when that is asked for.
+    pub fn on_reload(&self, reload: Reload) {
+        *self.reload.lock() = Some(reload)
+    }
+    pub fn reload(&self) -> bool {
+        let reload = self.reload.lock().clone();
+        reload.inspect(|r| r()).is_some()
+    }
+    pub fn has_reloaded(&self) {
+        self.loaded_us.store(now_us(), Ordering::Relaxed)
+    }
+    pub fn started_us(&self) -> (i64, i64) {
+        (self.started_us, self.loaded_us.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_shows_who_is_there() {
+        let board = Arc::new(Board::default());
+        let told = Arc::new(AtomicUsize::new(0));
+        let who = Who {
+            process: 7,
+            known: Known { session: 1, transactions: 2 },
+            role: 10,
+            address: None,
+            encrypted: None,
+        };
+        let count = told.clone();
+        let seen = Seen::new(
+            who,
+            Box::new(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            }),
+        );
+        board.enter(seen.clone());
+        seen.runs(&"é".repeat(600));
+        seen.is_called("test");
+        let b = &board.backends()[0];
+        assert_eq!((b.state, b.query.len(), b.application.as_str()), ("active", 1022, "test"));
+        assert!(b.transaction_us.is_some());
+        seen.rests(b'E');
+        assert_eq!(board.backends()[0].state, "idle in transaction (aborted)");
+        seen.rests(b'I');
+        assert_eq!(board.backends()[0].transaction_us, None);
+        assert!(!board.signal(8, true) && !board.some_end());
+        assert!(board.signal(7, false) && !board.some_end());
+        assert!(board.signal(7, true) && board.signal(7, true) && board.some_end() && board.is_to_end(7));
+        assert_eq!(told.load(Ordering::Relaxed), 3);
+        board.leave(7);
+        assert!(!board.some_end() && board.backends().is_empty());
+    }
+}
