@@ -31,6 +31,7 @@ use keys::Keys;
 use login::Roles;
 use ondol_base::event::Event;
 use ondol_base::net::{Interest, Poll};
+use ondol_base::sync::Mutex;
 use ondol_base::{clock, interrupt, random, thread};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::front::{self, Opening};
@@ -45,18 +46,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tls::Tls;
-use worker::{Door, TO_PROVE, Worker};
+use worker::{Door, Worker};
 
 mod connection;
 mod conversation;
 mod copying;
 mod incoming;
 mod keys;
+pub(crate) mod log;
 mod login;
+mod metrics;
 mod result;
+mod settings;
 mod talk;
 mod tls;
 mod worker;
+use metrics::Metrics;
+use settings::Told;
+pub use settings::{SettingGiven, environment};
 pub use tls::TlsFiles;
 
 /// The port of PostgreSQL.
@@ -83,6 +90,12 @@ pub struct ServeOptions {
     pub tls: Option<TlsFiles>,
     /// Clients by TCP must.
     pub require_tls: bool,
+    /// A file of settings, read again by [`Server::reload`]; it need not be there.
+    pub settings_file: Option<PathBuf>,
+    /// Settings that go before those of the file.
+    pub settings: Vec<SettingGiven>,
+    /// Host and port for Prometheus.
+    pub metrics: Option<String>,
 }
 
 impl Default for ServeOptions {
@@ -96,8 +109,19 @@ impl Default for ServeOptions {
             owner: None,
             tls: None,
             require_tls: false,
+            settings_file: None,
+            settings: vec![],
+            metrics: None,
         }
     }
+}
+
+/// How a server is, for whoever looks after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    Serves,
+    Reloads,
+    Ends,
 }
 
 /// What all workers share.
@@ -108,6 +132,9 @@ struct Shared {
     /// Connections that there are, those among them that have not proved anything included.
     open: AtomicUsize,
     most: usize,
+    /// Of these, for superusers alone.
+    reserved: usize,
+    told: Mutex<Arc<Told>>,
     trust_loopback: bool,
     owner: Option<u32>,
     tls: Option<Tls>,
@@ -128,6 +155,10 @@ enum End {
 }
 
 impl Shared {
+    /// What the server was told by its settings.
+    fn told(&self) -> Arc<Told> {
+        self.told.lock().clone()
+    }
     fn end(&self) -> End {
         match self.end.load(Ordering::Acquire) {
             0 => End::NotYet,
@@ -251,6 +282,8 @@ pub struct Server {
     acceptor: Option<thread::JoinHandle<()>>,
     /// Ends the acceptor.
     ending: Arc<Event>,
+    options: ServeOptions,
+    metrics: Option<Metrics>,
 }
 
 impl Server {
@@ -264,12 +297,16 @@ impl Server {
             listeners.push(listen_unix(path)?)
         }
         let secret = random::secret().map_err(|e| io("could not get random bytes", &e))?;
+        let told = Told::read(&database.settings, options)?;
+        told.take_effect(&database.board);
         let shared = Arc::new(Shared {
+            most: told.settings.number("max_connections"),
+            reserved: told.settings.number("superuser_reserved_connections"),
+            told: Mutex::new(Arc::new(told)),
             database: Database { name: DATABASE.into(), ..database.clone() },
             roles: Roles::new(options.password.as_deref(), secret)?,
             keys: Keys::default(),
             open: AtomicUsize::new(0),
-            most: options.connections,
             trust_loopback: options.trust_loopback,
             owner: options.owner,
             tls: options.tls.as_ref().map(Tls::new).transpose()?,
@@ -277,6 +314,7 @@ impl Server {
             end: AtomicUsize::new(End::NotYet as usize),
             doors: OnceLock::new(),
         });
+        let metrics = options.metrics.as_ref().map(|a| Metrics::start(a, shared.clone())).transpose()?;
         let (mut doors, mut workers) = (vec![], vec![]);
         for n in 0..thread::parallelism() {
             let started = Worker::start(n, shared.clone());
@@ -292,8 +330,9 @@ impl Server {
             Listener::Unix(..) => None,
         };
         let addresses = listeners.iter().filter_map(tcp).collect();
+        let (options, ending) = (options.clone(), Arc::new(ending));
         let mut server =
-            Server { shared, addresses, doors, workers, acceptor: None, ending: Arc::new(ending) };
+            Server { shared, addresses, doors, workers, acceptor: None, ending, options, metrics };
         let acceptor = Acceptor::new(listeners, server.doors.clone(), &server.ending, server.shared.clone());
         let started = acceptor.and_then(|a| thread::spawn("ondol-accept", move || a.accept()));
         server.acceptor = Some(started.map_err(|e| io("could not wait for connections", &e))?);
@@ -304,22 +343,41 @@ impl Server {
         &self.addresses
     }
 
-    /// Reads again what may have changed while the server runs: the certificate and its key. If they cannot
-    /// be used, the server goes on with those that it has.
-    pub fn reload(&self) -> SqlResult<()> {
-        self.shared.tls.as_ref().map_or(Ok(()), Tls::reload)?;
-        self.shared.database.board.has_reloaded();
-        Ok(())
+    /// Connections at most, by the setting max_connections.
+    pub fn connections(&self) -> usize {
+        self.shared.most
+    }
+    /// Where it answers Prometheus.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|m| m.address)
     }
 
+    /// Reads again what may have changed while the server runs: the settings' file, the certificate and its
+    /// key. If one of them cannot be used, the server goes on with those that it has. Settings are those of
+    /// sessions from then on; some are only read at the start, which is an error that changes nothing else.
+    pub fn reload(&self) -> SqlResult<()> {
+        let told = Told::read(&self.shared.told().initial, &self.options)?;
+        let late = told.changed_late(&self.shared.told());
+        self.shared.tls.as_ref().map_or(Ok(()), Tls::reload)?;
+        told.take_effect(&self.shared.database.board);
+        *self.shared.told.lock() = Arc::new(told);
+        self.shared.database.board.has_reloaded();
+        late.map_or(Ok(()), Err)
+    }
+
+    /// Whether what the log says is for programs.
+    fn form(&self) -> log::Form {
+        self.shared.database.board.form()
+    }
     /// Serves until the process is told to end (SIGTERM, SIGINT). Then no more connections are taken, and
-    /// sessions end when their transactions do; told once more, all of them end at once. SIGHUP reloads, of
-    /// which `told` gets the outcome.
-    pub fn run(mut self, mut told: impl FnMut(SqlResult<()>)) -> SqlResult<()> {
+    /// sessions end when their transactions do; told once more, all of them end at once. SIGHUP and
+    /// pg_reload_conf reload; the outcome is logged. `changed` is told how the server is.
+    pub fn run(mut self, changed: impl Fn(Stage)) -> SqlResult<()> {
         let failed = |e: std::io::Error| io("could not wait for signals", &e);
         let event = interrupt::wishes_by_event().map_err(failed)?;
         let poll = Poll::new().map_err(failed)?;
         poll.add(event, 0, Interest::READ).map_err(failed)?;
+        changed(Stage::Serves);
         let mut ready = vec![];
         let asked = Arc::new(AtomicUsize::new(0));
         let asks = asked.clone();
@@ -334,9 +392,25 @@ impl Server {
             event.clear();
             let now = (interrupt::reloads(), asked.load(Ordering::Relaxed));
             if std::mem::replace(&mut reloads, now) != now {
-                told(self.reload())
+                changed(Stage::Reloads);
+                match self.reload() {
+                    Ok(()) => {
+                        log::tell(self.form(), "LOG", None, "settings and certificates were read again", &[])
+                    }
+                    Err(e) => {
+                        let more = [&e.0.detail, &e.0.hint, &e.0.context].map(|t| t.as_deref().unwrap_or(""));
+                        let more = more
+                            .iter()
+                            .filter(|t| !t.is_empty())
+                            .fold(e.0.message.clone(), |a, t| a + "; " + t);
+                        let fields = [("sqlstate", e.sqlstate().to_string())];
+                        log::tell(self.form(), "ERROR", None, &format!("not reloaded: {more}"), &fields)
+                    }
+                }
+                changed(Stage::Serves)
             }
         }
+        changed(Stage::Ends);
         self.ending.set();
         while !self.workers.iter().all(|w| w.is_finished()) {
             self.tell(if interrupt::ends() > 1 { End::Now } else { End::Drain });
@@ -446,7 +520,7 @@ impl Acceptor {
                 Some(Ok((stream, peer))) => {
                     self.last += 1;
                     if self.poll.add(&stream, self.last, Interest::READ).is_ok() {
-                        let deadline = clock::now() + TO_PROVE;
+                        let deadline = clock::now() + self.shared.told().to_prove;
                         self.guests.insert(self.last, Guest { stream, peer, bytes: vec![], deadline });
                     }
                 }

@@ -10,6 +10,8 @@ mod format;
 mod holder;
 mod innodb;
 mod inspect;
+#[cfg(feature = "server")]
+mod notify;
 mod record;
 #[cfg(feature = "server")]
 mod remote;

@@ -1,7 +1,8 @@
 //! `ondol serve`: a database for PostgreSQL's clients.
 use super::holder::held_by;
+use super::notify::notify;
 use super::{Done, Failed, Ring, say, shell, tell, tell_opened};
-use ondol::server::{self, DATABASE, PORT, ServeOptions, Server, TlsFiles};
+use ondol::server::{self, DATABASE, PORT, ServeOptions, Server, SettingGiven, Stage, TlsFiles};
 use ondol::{Database, OpenOptions, TempFolder, USER};
 use ondol_base::net::allow_descriptors;
 use std::io::{ErrorKind, Write};
@@ -31,9 +32,18 @@ pub struct Args {
     /// is given
     #[arg(long, value_name = "FOLDER")]
     socket: Vec<PathBuf>,
-    /// Connections at most
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    connections: usize,
+    /// Connections at most; 10,000 if neither this nor max_connections is given
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+    /// A setting, before those of the environment (ONDOL_NAME) and of the file (may be repeated)
+    #[arg(short = 'c', long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    /// The file of settings; PATH/ondol.conf if that is there
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Answer Prometheus there (GET /metrics), whoever asks
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
     /// Who connects from this machine needs no password
     #[arg(long)]
     trust_loopback: bool,
@@ -70,6 +80,21 @@ fn password(folder: &Path) -> Result<String, Failed> {
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     writeln!(file, "{made}").and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(made)
+}
+
+/// What the environment and the command line say; the latter goes before.
+fn settings(args: &Args) -> Result<Vec<SettingGiven>, Failed> {
+    let mut all = server::environment(std::env::vars());
+    for given in &args.settings {
+        let (name, value) = given
+            .split_once('=')
+            .ok_or_else(|| Failed::Message(format!("-c {given}: expected NAME=VALUE")))?;
+        all.push(SettingGiven::new(name.trim(), value.trim(), "the command line"))
+    }
+    if let Some(n) = args.connections {
+        all.push(SettingGiven::new("max_connections", &n.to_string(), "--connections"))
+    }
+    Ok(all)
 }
 
 /// The files for TLS: those that are named, or lie in the folder.
@@ -134,20 +159,27 @@ pub fn run(args: Args) -> Done {
     let served = ServeOptions {
         listen,
         sockets: sockets.clone(),
-        connections: args.connections,
         trust_loopback: args.trust_loopback,
         password: if by_tcp { Some(password(&folder)?) } else { None },
         owner: Some(server::owner_of(&folder).map_err(|e| Failed::io("could not look at the folder", e))?),
         tls: tls(&args, &folder)?,
         require_tls: args.require_tls,
+        settings_file: Some(args.config.clone().unwrap_or_else(|| folder.join("ondol.conf"))),
+        settings: settings(&args)?,
+        metrics: args.metrics.clone(),
+        ..ServeOptions::default()
     };
-    // Each connection has one. Where fewer are allowed, connections wait to be taken.
-    let _ = allow_descriptors(args.connections as u64 + OTHERS);
+    if let Some(path) = args.config.as_ref().filter(|p| !p.exists()) {
+        return Err(Failed::Message(format!("there is no file {}", path.display())));
+    }
     let server = Server::start(&database, &served)?;
+    // Each connection has one. Where fewer are allowed, connections wait to be taken.
+    let _ = allow_descriptors(server.connections() as u64 + OTHERS);
     greet(&server, &sockets, &args, &folder, &database, &served)?;
-    server.run(|reloaded| match reloaded {
-        Ok(()) => tell("LOG:  the certificate and its key were read again\n"),
-        Err(e) => tell(&format!("ERROR:  what was read before stays in use: {e}\n")),
+    server.run(|stage| match stage {
+        Stage::Serves => notify("READY=1"),
+        Stage::Reloads => notify("RELOADING=1"),
+        Stage::Ends => notify("STOPPING=1"),
     })?;
     if temporary.is_none() {
         database.checkpoint()?
@@ -174,6 +206,9 @@ fn greet(
     }
     for a in server.addresses() {
         text += &format!("  postgres://{USER}@{a}/{DATABASE}\n")
+    }
+    if let Some(a) = server.metrics_address() {
+        text += &format!("  http://{a}/metrics\n")
     }
     for s in sockets {
         let place = s.parent().unwrap_or(Path::new("."));

@@ -77,6 +77,15 @@ pub(super) enum Peer {
     Tcp(SocketAddr),
 }
 
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Peer::Unix { .. } => f.write_str("[local]"),
+            Peer::Tcp(from) => write!(f, "{}:{}", from.ip().to_canonical(), from.port()),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// Its client waits for a message.

@@ -5,13 +5,15 @@
 //! ```
 use super::connection::{Connection, Peer};
 use super::incoming::{Incoming, MESSAGE_LIMIT};
+use super::log::{self, Subject};
 use super::login::{self, Seat, Wishes};
 use super::result::{self, Notices};
 use super::talk::Talk;
 use super::{Shared, io};
 use crate::session::Session;
 use crate::session::activity::{Seen, Who};
-use ondol_base::random;
+use ondol_base::park::Parker;
+use ondol_base::{clock, random};
 use ondol_engine::Token;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::back;
@@ -19,6 +21,7 @@ use ondol_wire::front::{self, Broken, Message, Opening, PROTOCOL_VIOLATION};
 use ondol_wire::scram::{Binding, Exchange, MECHANISM, PLUS, Proof};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Bytes of a message before a client has proved who it is.
 const PROOF_LIMIT: usize = 10_000;
@@ -69,6 +72,18 @@ impl Client {
     }
     pub fn in_transaction(&self) -> bool {
         matches!(&self.phase, Phase::Talking(t) if t.session.in_transaction())
+    }
+    /// How long it may do nothing, and what it is told then.
+    pub fn idle_limit(&self) -> Option<(Duration, SqlError)> {
+        let Phase::Talking(t) = &self.phase else { return None };
+        let in_transaction = t.session.in_transaction();
+        let limit = t.talk.idle_limit(in_transaction)?;
+        let (state, why) = match in_transaction {
+            true => ("25P03", "idle-in-transaction"),
+            false => ("57P05", "idle-session"),
+        };
+        let message = format!("terminating connection due to {why} timeout");
+        Some((limit, SqlError::new(state, message)))
     }
     pub fn shrink(&mut self) {
         if let Phase::Talking(t) = &mut self.phase {
@@ -139,6 +154,7 @@ impl Client {
                 Ok(false) => break,
                 Err(e) => {
                     if let Some(e) = e {
+                        self.tell_refused(connection, shared, &e);
                         fatal(connection, &e)
                     }
                     self.phase = Phase::Over;
@@ -239,7 +255,14 @@ impl Client {
                 incoming.skip(size)
             }
             Some(exchange) => match exchange.end(body)? {
-                Proof::Wrong => return Err(Some(login::wrong_password(&proving.wishes.role))),
+                Proof::Wrong => {
+                    // Nobody tries many passwords quickly.
+                    let wait = shared.roles.failed(connection.peer, clock::now());
+                    if !wait.is_zero() {
+                        Parker::new().park(Some(clock::now() + wait));
+                    }
+                    return Err(Some(login::wrong_password(&proving.wishes.role)));
+                }
                 Proof::Good(answer) => {
                     incoming.skip(size);
                     back::authentication_sasl_final(&mut connection.output.borrow_mut(), &answer);
@@ -251,13 +274,35 @@ impl Client {
         Ok(true)
     }
 
+    /// The log has who was not let in.
+    fn tell_refused(&self, connection: &Connection, shared: &Shared, e: &SqlError) {
+        let subject = Subject {
+            role: match &self.phase {
+                Phase::Proving(p) => p.wishes.role.clone(),
+                _ => String::new(),
+            },
+            from: connection.peer.to_string(),
+            ..Subject::default()
+        };
+        let message = format!("{}, from {}", e.0.message, subject.from);
+        let fields = [("sqlstate", e.sqlstate().to_string())];
+        log::tell(shared.database.board.form(), "FATAL", Some(&subject), &message, &fields)
+    }
+
     /// Others see it from now on.
-    fn enter(&self, session: &Session, connection: &Connection, shared: &Arc<Shared>) -> Arc<Seen> {
+    fn enter(
+        &self,
+        session: &Session,
+        role: &str,
+        connection: &Connection,
+        shared: &Arc<Shared>,
+    ) -> Arc<Seen> {
         let process = connection.number.get();
         let who = Who {
             process,
             known: session.connection.known(),
             role: session.role(),
+            role_name: role.to_string(),
             address: match connection.peer {
                 Peer::Tcp(from) => Some((from.ip().to_canonical().to_string(), from.port())),
                 Peer::Unix { .. } => None,
@@ -284,6 +329,7 @@ impl Client {
     fn begin(&mut self, wishes: Wishes, connection: &Connection, shared: &Arc<Shared>) -> SqlResult<()> {
         let seat = login::admit(&wishes.role, &wishes.database, shared)?;
         let mut session = shared.database.session();
+        session.settings = shared.told().settings.clone();
         session.set_authenticated(&wishes.role)?;
         for (name, value) in &wishes.settings {
             session.settings.begin_with(name, value)?
@@ -299,7 +345,18 @@ impl Client {
         connection.number.set(number);
         session.process = number;
         connection.deadline.set(None);
-        session.seen = Some(self.enter(&session, connection, shared));
+        let seen = self.enter(&session, &wishes.role, connection, shared);
+        if shared.told().log_connections {
+            let subject = Subject { application: wishes.application(), ..seen.subject() };
+            let tls =
+                connection.stream.terms().map_or(String::new(), |(v, c)| format!(" TLS={v} cipher={c}"));
+            let message = format!(
+                "connection authorized: user={} database={} host={}{tls}",
+                subject.role, wishes.database, subject.from
+            );
+            log::tell(shared.database.board.form(), "LOG", Some(&subject), &message, &[])
+        }
+        session.seen = Some(seen);
         let mut talk = Talk::new(&session, notices);
         let mut out = connection.output.borrow_mut();
         back::authentication_ok(&mut out);

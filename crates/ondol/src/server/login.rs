@@ -13,8 +13,11 @@ use ondol_engine::Catalog;
 use ondol_engine::role::{BOOTSTRAP, RoleDef};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::scram::{ITERATIONS, Verifier};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const INVALID_AUTHORIZATION: &str = "28000";
 const INVALID_CATALOG_NAME: &str = "3D000";
@@ -30,6 +33,8 @@ pub(super) struct Roles {
     secret: [u8; 32],
     /// Sessions of roles whose number is limited.
     sessions: Arc<Mutex<BTreeMap<u32, usize>>>,
+    /// How often somebody from there gave a wrong password lately, and when last.
+    failures: Mutex<HashMap<Option<IpAddr>, (u32, Duration)>>,
 }
 
 /// A session of a role whose number of sessions is limited, until it is dropped.
@@ -49,7 +54,27 @@ impl Roles {
     pub fn new(password: Option<&str>, secret: [u8; 32]) -> SqlResult<Roles> {
         let salt: [u8; 16] = random::secret().map_err(|e| super::io("could not get random bytes", &e))?;
         let verifier = |p: &str| Verifier::of_password(p, &salt, ITERATIONS);
-        Ok(Roles { first: password.map(verifier), secret, sessions: Arc::default() })
+        let failures = Mutex::default();
+        Ok(Roles { first: password.map(verifier), secret, sessions: Arc::default(), failures })
+    }
+    /// A wrong password came from there: how long the answer is held back.
+    pub fn failed(&self, peer: Peer, now: Duration) -> Duration {
+        /// So often one may be mistaken.
+        const FREE: u32 = 3;
+        const FIRST: Duration = Duration::from_millis(100);
+        /// FIRST is doubled so often at most.
+        const DOUBLED: u32 = 5;
+        const FORGOTTEN: Duration = Duration::from_secs(60);
+        let from = match peer {
+            Peer::Tcp(from) => Some(from.ip()),
+            Peer::Unix { .. } => None,
+        };
+        let mut failures = self.failures.lock();
+        failures.retain(|_, f| now < f.1 + FORGOTTEN);
+        let (count, last) = failures.entry(from).or_insert((0, now));
+        *last = now;
+        *count += 1;
+        count.checked_sub(FREE + 1).map_or(Duration::ZERO, |n| FIRST * 2u32.pow(n.min(DOUBLED)))
     }
     /// What a password is looked at by: for roles without one, or with one that is good no more, it fits none
     /// (scram/V2).
@@ -118,6 +143,10 @@ pub(super) fn admit(role: &str, database: &str, shared: &Shared) -> SqlResult<Op
         let message = format!("database \"{database}\" does not exist");
         return Err(SqlError::new(INVALID_CATALOG_NAME, message));
     }
+    if !def.superuser && shared.open.load(Ordering::Relaxed) > shared.most.saturating_sub(shared.reserved) {
+        let message = "remaining connection slots are reserved for non-replication superuser connections";
+        return Err(SqlError::new(TOO_MANY_CONNECTIONS, message));
+    }
     shared.roles.seat(def)
 }
 
@@ -134,6 +163,10 @@ pub(super) struct Wishes {
 }
 
 impl Wishes {
+    pub fn application(&self) -> String {
+        let found = self.settings.iter().find(|s| s.0.eq_ignore_ascii_case("application_name"));
+        found.map_or(String::new(), |s| s.1.clone())
+    }
     pub fn of(packet: &[(&str, &str)]) -> SqlResult<Wishes> {
         let mut wishes = Wishes::default();
         for (name, value) in packet {

@@ -10,6 +10,7 @@
 use super::connection::{Connection, OUTPUT_MOST};
 use super::conversation::{Served, broken, fatal};
 use super::incoming::{Incoming, MESSAGE_LIMIT};
+use super::log;
 use super::result::{self, Answer, Around, Notices, Telling};
 use crate::session::Session;
 use crate::session::control::ends_failed;
@@ -31,6 +32,7 @@ use ondol_wire::{back, binary};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod reads;
 
@@ -107,6 +109,8 @@ pub(super) struct Talk {
     /// The values that were reported, and the settings then.
     reported: Vec<String>,
     settings: Option<Settings>,
+    /// How long the client may do nothing: in a transaction, and outside.
+    idle: [Option<Duration>; 2],
     /// The last commit of the turn, which is not known to be durable.
     token: Option<Token>,
     /// What reads that were executed together leave for the next.
@@ -189,6 +193,7 @@ impl Talk {
             skips: false,
             reported: vec![],
             settings: None,
+            idle: [None; 2],
             token: None,
             room: None,
         }
@@ -206,6 +211,7 @@ impl Talk {
             return;
         }
         self.settings = Some(s.settings.clone());
+        self.idle = ["idle_in_transaction_session_timeout", "idle_session_timeout"].map(|n| s.settings.ms(n));
         let is_new = self.reported.is_empty();
         for (i, name) in REPORTED.iter().enumerate() {
             let value = s.settings.show(name).map_or_else(|_| String::new(), |found| found.1);
@@ -222,7 +228,24 @@ impl Talk {
         }
     }
 
+    /// How long the client may do nothing.
+    pub fn idle_limit(&self, in_transaction: bool) -> Option<Duration> {
+        self.idle[usize::from(!in_transaction)]
+    }
+
+    /// A statement is over: those that took long are logged.
+    fn tell_duration(&self, s: &Session) {
+        if let Some(seen) = &s.seen
+            && let Some((ms, text)) = seen.took(&s.database.board)
+        {
+            let message = format!("duration: {ms:.3} ms  statement: {text}");
+            let fields = [("duration_ms", format!("{ms:.3}")), ("statement", text)];
+            log::tell(s.database.board.form(), "LOG", Some(&seen.subject()), &message, &fields)
+        }
+    }
+
     fn ready(&mut self, s: &Session, connection: &Connection) {
+        self.tell_duration(s);
         let mut out = connection.output.borrow_mut();
         result::tell_notices(&self.around.notices, &mut out);
         self.report(s, &mut out);
@@ -637,6 +660,7 @@ impl Talk {
         let before = s.in_transaction();
         let statement = portal.statement.clone();
         let done = self.run_portal(s, &name, &mut portal, most, connection, incoming);
+        self.tell_duration(s);
         if before && !s.in_transaction() {
             // T3
             self.portals.clear()

@@ -8,7 +8,7 @@
 //!   closed meanwhile means nobody.
 use super::connection::{Connection, OUTPUT_MOST, Peer, State, Stream};
 use super::conversation::Served;
-use super::{End, Shared};
+use super::{End, Shared, log};
 use crate::session::held::TokenQueue;
 use ondol_base::event::Event;
 use ondol_base::fiber::{self, Bell};
@@ -28,8 +28,6 @@ use std::time::Duration;
 /// Of address space, for each statement that runs; what is never touched takes no memory. What recurs deeply
 /// is planned on the thread's stack.
 const STACK: usize = 2 << 20;
-/// In which a client has to have proved who it is.
-pub(super) const TO_PROVE: Duration = Duration::from_secs(60);
 /// In which a client has to take the last answers.
 const TO_TAKE: Duration = Duration::from_secs(10);
 /// A session that has not been used for so long gives up its memory.
@@ -224,8 +222,14 @@ impl Worker {
         let key = u64::from(self.generation) << 32 | (u64::from(place) + FIRST);
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         let touched = self.touched.clone();
-        let connection =
-            Connection::new(stream, key, peer, clock::now() + TO_PROVE, touched, self.door.clone());
+        let connection = Connection::new(
+            stream,
+            key,
+            peer,
+            clock::now() + self.shared.told().to_prove,
+            touched,
+            self.door.clone(),
+        );
         connection.input.borrow_mut().bytes = said;
         connection.touch();
         let added = self.poll.add(&connection.stream, key, Interest::READ);
@@ -251,7 +255,13 @@ impl Worker {
             self.shared.open.fetch_sub(1, Ordering::Relaxed);
             if let Some(c) = connection.filter(|c| c.number.get() != 0) {
                 self.shared.keys.take_back(c.number.get());
-                self.shared.database.board.leave(c.number.get())
+                let board = &self.shared.database.board;
+                let seen = board.leave(c.number.get());
+                if let Some(seen) = seen.filter(|_| self.shared.told().log_disconnections) {
+                    let message = format!("disconnection: session time: {:.3} s", seen.seconds());
+                    let fields = [("session_s", format!("{:.3}", seen.seconds()))];
+                    log::tell(board.form(), "LOG", Some(&seen.subject()), &message, &fields)
+                }
             }
         }
     }
@@ -388,7 +398,16 @@ impl Worker {
             if connection.state.get() != State::Idle {
                 continue;
             }
-            if connection.deadline.get().is_some_and(|d| now >= d) {
+            let idle = connection.client.borrow().as_ref().and_then(|c| c.idle_limit());
+            if let Some((_, why)) = idle.filter(|i| now >= connection.last_used.get() + i.0)
+                && !connection.closing.get()
+            {
+                if let Some(client) = &*connection.client.borrow() {
+                    client.fatal(connection, &why)
+                }
+                self.end(connection);
+                self.touched.borrow_mut().push(connection.key)
+            } else if connection.deadline.get().is_some_and(|d| now >= d) {
                 connection.lost.set(true);
                 self.touched.borrow_mut().push(connection.key)
             } else if connection.is_warm.get() && now >= connection.last_used.get() + TO_COOL {

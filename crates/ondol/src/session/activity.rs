@@ -5,12 +5,14 @@
 //! - **A2** Who would end a session, or what it does, tells whoever serves it; nothing of a session is
 //!   touched from elsewhere.
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
+#[cfg(feature = "server")]
+use crate::server::log::{Form, Subject};
 use ondol_base::sync::Mutex;
 use ondol_engine::activity::Known;
 use ondol_sql::catalog::Backend;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// Bytes of a statement's text that are shown, as in PostgreSQL.
 const TEXT: usize = 1023;
@@ -32,6 +34,10 @@ pub(crate) struct Board {
     ending: AtomicUsize,
     started_us: i64,
     loaded_us: AtomicI64,
+    /// Statements that take as long are logged; negative: none is.
+    pub slow_us: AtomicI64,
+    /// The log is for programs.
+    pub is_json: AtomicBool,
     reload: Mutex<Option<Reload>>,
 }
 
@@ -43,6 +49,8 @@ impl Default for Board {
             ending: AtomicUsize::new(0),
             started_us: now,
             loaded_us: AtomicI64::new(now),
+            slow_us: AtomicI64::new(-1),
+            is_json: AtomicBool::new(false),
             reload: Mutex::default(),
         }
     }
@@ -53,6 +61,7 @@ pub(crate) struct Who {
     pub process: i32,
     pub known: Known,
     pub role: u32,
+    pub role_name: String,
     pub address: Option<(String, u16)>,
     pub encrypted: Option<(&'static str, String)>,
 }
@@ -72,6 +81,8 @@ struct Now {
     changed_us: i64,
     state: &'static str,
     query: String,
+    /// The statement's end was not looked at yet.
+    is_timed: bool,
     ends: bool,
 }
 
@@ -85,9 +96,14 @@ impl Seen {
             changed_us: begun_us,
             state: "idle",
             query: String::new(),
+            is_timed: false,
             ends: false,
         };
         Arc::new(Seen { who, begun_us, signal, now: Mutex::new(now) })
+    }
+    /// How long it has been there.
+    pub fn seconds(&self) -> f64 {
+        (now_us() - self.begun_us) as f64 / 1e6
     }
     /// A statement begins (A1).
     pub fn runs(&self, text: &str) {
@@ -101,6 +117,7 @@ impl Seen {
         now.query.clear();
         now.query.push_str(&text[..end]);
         now.query_us = Some(at);
+        now.is_timed = true;
         now.changed_us = at;
         now.transaction_us.get_or_insert(at);
     }
@@ -118,10 +135,32 @@ impl Seen {
             now.transaction_us = None
         }
     }
+    /// How many milliseconds a statement took that is over, and its text, if that is to be logged.
+    pub fn took(&self, board: &Board) -> Option<(f64, String)> {
+        let slow = board.slow_us.load(Ordering::Relaxed);
+        if slow < 0 {
+            return None;
+        }
+        let at = now_us();
+        let mut now = self.now.lock();
+        let took = at - now.query_us.filter(|_| std::mem::take(&mut now.is_timed))?;
+        (took >= slow).then(|| (took as f64 / 1000.0, now.query.clone()))
+    }
     pub fn is_called(&self, application: &str) {
         self.now.lock().application = application.to_string()
     }
 
+    /// How the log names it.
+    #[cfg(feature = "server")]
+    pub fn subject(&self) -> Subject {
+        Subject {
+            process: self.who.process,
+            role: self.who.role_name.clone(),
+            application: self.now.lock().application.clone(),
+            from: (self.who.address.as_ref())
+                .map_or("[local]".into(), |(host, port)| format!("{host}:{port}")),
+        }
+    }
     fn backend(&self) -> Backend {
         let now = self.now.lock();
         Backend {
@@ -145,11 +184,12 @@ impl Board {
     pub fn enter(&self, seen: Arc<Seen>) {
         self.all.lock().insert(seen.who.process, seen);
     }
-    pub fn leave(&self, process: i32) {
+    pub fn leave(&self, process: i32) -> Option<Arc<Seen>> {
         let left = self.all.lock().remove(&process);
-        if left.is_some_and(|s| s.now.lock().ends) {
+        if left.as_ref().is_some_and(|s| s.now.lock().ends) {
             self.ending.fetch_sub(1, Ordering::Relaxed);
         }
+        left
     }
     pub fn backends(&self) -> Vec<Backend> {
         let all: Vec<Arc<Seen>> = self.all.lock().values().cloned().collect();
@@ -172,6 +212,10 @@ impl Board {
         self.all.lock().get(&process).is_some_and(|s| s.now.lock().ends)
     }
 
+    #[cfg(feature = "server")]
+    pub fn form(&self) -> Form {
+        if self.is_json.load(Ordering::Relaxed) { Form::Json } else { Form::Text }
+    }
     /// Who reads settings again when that is asked for.
     pub fn on_reload(&self, reload: Reload) {
         *self.reload.lock() = Some(reload)
@@ -200,6 +244,7 @@ mod tests {
             process: 7,
             known: Known { session: 1, transactions: 2 },
             role: 10,
+            role_name: "postgres".into(),
             address: None,
             encrypted: None,
         };

@@ -91,6 +91,8 @@ pub(crate) struct Settings {
     now: Arc<Values>,
     /// As they are once the transaction is over (without SET LOCAL).
     lasting: Arc<Values>,
+    /// They are those of a server.
+    has_client: bool,
 }
 
 /// A setting as the view `pg_settings` has it, beside what is the same for all: nothing comes from a file,
@@ -146,7 +148,13 @@ impl Settings {
             base.put(place, Some(log_ring.into()))
         }
         let none: Arc<Values> = Arc::default();
-        Settings { mode: USUAL_MODE, base: Arc::new(base), now: none.clone(), lasting: none }
+        Settings {
+            mode: USUAL_MODE,
+            base: Arc::new(base),
+            now: none.clone(),
+            lasting: none,
+            has_client: false,
+        }
     }
 
     /// Sets everything as it was when the session began, except the mode of the running transaction. Names
@@ -159,7 +167,7 @@ impl Settings {
         }
         new.custom.extend(self.now.custom.iter().map(|v| (v.0.clone(), String::new())));
         let new = Arc::new(new);
-        *self = Settings { mode: self.mode, base: self.base.clone(), now: new.clone(), lasting: new }
+        *self = Settings { now: new.clone(), lasting: new, ..self.clone() }
     }
 
     /// The numbers of the roles that SET SESSION AUTHORIZATION and SET ROLE have set.
@@ -248,7 +256,7 @@ impl Settings {
     }
 
     /// A number, in the setting's own unit.
-    #[cfg(any(feature = "scan", test))]
+    #[cfg(any(feature = "scan", feature = "server", test))]
     pub fn number(&self, name: &'static str) -> usize {
         self.get(name).parse().unwrap_or(0)
     }
@@ -331,7 +339,7 @@ impl Settings {
         };
         let setting = &table::all()[place];
         setting.may_change(name)?;
-        let value = value.map(|v| setting.value(name, v, self.at(place))).transpose()?;
+        let value = value.map(|v| self.taken(place, name, v)).transpose()?;
         for values in self.changing(local) {
             Arc::make_mut(values).put(place, value.clone().map(Cow::Owned))
         }
@@ -346,9 +354,42 @@ impl Settings {
         };
         let setting = &table::all()[place];
         setting.may_change(name)?;
-        let value = setting.value(name, value, self.at(place))?;
+        let value = self.taken(place, name, value)?;
         Arc::make_mut(&mut self.base).put(place, Some(value.into()));
         Ok(())
+    }
+    /// Gives a setting the value that all sessions of a server begin with.
+    #[cfg(feature = "server")]
+    pub fn serve_with(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        let Some(place) = table::place(&name.to_ascii_lowercase()) else {
+            if !name.contains('.') {
+                return Err(missing(name));
+            }
+            check_custom(name)?;
+            Arc::make_mut(&mut self.now).put_custom(name, value.to_string());
+            self.lasting = self.now.clone();
+            return Ok(());
+        };
+        let setting = &table::all()[place];
+        if setting.known.context == ondol_types::known::SettingContext::Internal {
+            setting.may_change(name)?
+        }
+        let value = setting.value(name, value, self.at(place))?;
+        Arc::make_mut(&mut self.base).put(place, Some(value.into()));
+        self.has_client = true;
+        Ok(())
+    }
+    /// Whether a setting is one of these, which a server is told when it starts; and its value.
+    #[cfg(feature = "server")]
+    pub fn at_start(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = table::all().iter().enumerate();
+        let at_start = all.filter(|(_, s)| s.known.context == ondol_types::known::SettingContext::Postmaster);
+        at_start.map(|(place, s)| (s.known.name, self.first(place)))
+    }
+    /// The names of all of PostgreSQL's settings and our own.
+    #[cfg(feature = "server")]
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        table::all().iter().map(|s| s.known.name)
     }
     /// Whether no value was set since the other was remembered.
     #[cfg(feature = "server")]
@@ -362,11 +403,20 @@ impl Settings {
         let setting = &table::all()[place];
         setting.may_change(name)?;
         match value {
-            Some(v) => setting.value(name, v, self.at(place)).map(Cow::Owned),
+            Some(v) => self.taken(place, name, v).map(Cow::Owned),
             None => Ok(Cow::Borrowed(self.first(place))),
         }
     }
 
+    /// The value that a session's setting has when it is given this one.
+    fn taken(&self, place: usize, name: &str, given: &str) -> SqlResult<String> {
+        let setting = &table::all()[place];
+        let value = setting.value(name, given, self.at(place))?;
+        match setting.needs_client() && !self.has_client && value != setting.default {
+            true => Err(setting.unsupported(given)),
+            false => Ok(value),
+        }
+    }
     fn changing(&mut self, local: bool) -> impl Iterator<Item = &mut Arc<Values>> {
         let lasting = (!local).then_some(&mut self.lasting);
         [&mut self.now].into_iter().chain(lasting)

@@ -19,6 +19,10 @@ enum Rule {
     Obeyed,
     /// Only what is done anyway can be asked for.
     Fixed,
+    /// It is obeyed if it is the server that is told it; sessions cannot change it.
+    Served,
+    /// It is about the client, and obeyed in sessions that have one; in others it is [`Rule::Fixed`].
+    Client,
     /// It is made the setting's value, by what that is so far, or refused.
     Own(fn(&Setting, &str, &str) -> SqlResult<String>),
 }
@@ -26,6 +30,7 @@ enum Rule {
 /// What is done about those that a session may change; of all others it is nothing ([`Rule::Fixed`]).
 const RULES: &[(&str, Rule)] = &[
     ("application_name", Rule::Obeyed),
+    ("authentication_timeout", Rule::Served),
     ("bytea_output", Rule::Obeyed),
     ("check_function_bodies", Rule::Obeyed),
     ("client_encoding", Rule::Own(encoding)),
@@ -42,8 +47,15 @@ const RULES: &[(&str, Rule)] = &[
     ("enable_sort", Rule::Obeyed),
     ("escape_string_warning", Rule::Obeyed),
     ("extra_float_digits", Rule::Obeyed),
+    ("idle_in_transaction_session_timeout", Rule::Client),
+    ("idle_session_timeout", Rule::Client),
     ("intervalstyle", Rule::Obeyed),
     ("lock_timeout", Rule::Obeyed),
+    ("log_connections", Rule::Served),
+    ("log_destination", Rule::Own(log_destination)),
+    ("log_disconnections", Rule::Served),
+    ("log_min_duration_statement", Rule::Served),
+    ("max_connections", Rule::Served),
     ("max_parallel_workers_per_gather", Rule::Own(threads_given)),
     ("min_parallel_table_scan_size", Rule::Obeyed),
     ("role", Rule::Own(role)),
@@ -52,6 +64,7 @@ const RULES: &[(&str, Rule)] = &[
     ("search_path", Rule::Own(search_path)),
     ("session_authorization", Rule::Own(role)),
     ("statement_timeout", Rule::Obeyed),
+    ("superuser_reserved_connections", Rule::Served),
     ("synchronous_commit", Rule::Obeyed),
     ("timezone", Rule::Own(time_zone)),
     ("transaction_deferrable", Rule::Obeyed),
@@ -137,6 +150,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("session_authorization", ondol_engine::name::USER),
     // Nobody connects over the network, and nothing runs besides.
     ("autovacuum", "off"),
+    // Nor is any value of a parameter written to the log.
+    ("log_parameter_max_length", "0"),
+    ("log_parameter_max_length_on_error", "0"),
     ("max_parallel_workers", "1024"),
     ("sort_mem", "4096"),
     ("vacuum_mem", "65536"),
@@ -204,7 +220,8 @@ impl Setting {
 
     /// Whether a session can give it another value.
     pub fn changes(&self) -> bool {
-        self.known.context == SettingContext::User && !matches!(self.rule, Rule::Fixed)
+        self.known.context == SettingContext::User
+            && !matches!(self.rule, Rule::Fixed | Rule::Served | Rule::Client)
     }
 
     pub fn choices(&self) -> Vec<&'static str> {
@@ -231,6 +248,7 @@ impl Setting {
             SettingContext::Postmaster => "cannot be changed without restarting the server",
             SettingContext::Sighup => "cannot be changed now",
             SettingContext::Backend => "cannot be set after connection start",
+            SettingContext::User if matches!(self.rule, Rule::Served) => "cannot be changed now",
             SettingContext::User => return Ok(()),
         };
         Err(SqlError::new("55P02", format!("parameter \"{name}\" {when}")))
@@ -270,7 +288,7 @@ impl Setting {
             SettingKind::Text => given.to_string(),
         };
         match self.rule {
-            Rule::Obeyed => Ok(value),
+            Rule::Obeyed | Rule::Served | Rule::Client => Ok(value),
             Rule::Own(rule) => rule(self, &value, now),
             Rule::Fixed if value == self.default => Ok(value),
             Rule::Fixed => Err(self.unsupported(given)),
@@ -308,7 +326,11 @@ impl Setting {
         )
     }
 
-    fn unsupported(&self, given: &str) -> SqlError {
+    /// Whether it has no effect on a session without a client.
+    pub fn needs_client(&self) -> bool {
+        matches!(self.rule, Rule::Client)
+    }
+    pub fn unsupported(&self, given: &str) -> SqlError {
         SqlError::unsupported(match self.default.is_empty() {
             true => format!("a value of {}", self.known.name),
             false => format!("{} other than {}", self.known.name, self.shown(&self.default)),
@@ -360,6 +382,15 @@ fn threads_given(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
         true => Err(SqlError::unsupported(format!("{} = {value}", s.known.name))
             .detail("This build is without cargo's feature \"scan\".")),
         false => Ok(value.to_string()),
+    }
+}
+
+/// Everything goes to standard error, as text or as JSON.
+fn log_destination(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
+    match value {
+        "stderr" | "jsonlog" => Ok(value.to_string()),
+        "csvlog" | "syslog" | "eventlog" => Err(s.unsupported(value)),
+        _ => Err(s.invalid(value).detail("Expected stderr or jsonlog.")),
     }
 }
 

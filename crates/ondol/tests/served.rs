@@ -1,0 +1,286 @@
+//! What `ondol serve` is told by settings, and what it tells: its log, its numbers, systemd.
+#![cfg(all(feature = "server", feature = "command"))]
+use ondol::TempFolder;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Process {
+    child: Child,
+    port: u16,
+    metrics: Option<u16>,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Its error, if it does not start.
+    fn start(folder: &Path, change: impl FnOnce(&mut Command)) -> Result<Process, String> {
+        let log = folder.join("log");
+        let mut c = Command::new(env!("CARGO_BIN_EXE_ondol"));
+        c.arg("serve").arg(folder.join("db")).args(["--listen", "127.0.0.1:0", "--trust-loopback"]);
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        change(c.stdout(Stdio::piped()).stderr(file));
+        let mut child = c.spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let (mut port, mut metrics) = (None, None);
+        loop {
+            let mut line = String::new();
+            if out.read_line(&mut line).unwrap() == 0 {
+                child.wait().unwrap();
+                return Err(std::fs::read_to_string(&log).unwrap());
+            }
+            if let Some(rest) = line.trim().strip_prefix("postgres://postgres@127.0.0.1:") {
+                port = rest.strip_suffix("/postgres").and_then(|p| p.parse().ok())
+            }
+            if let Some(rest) = line.trim().strip_prefix("http://127.0.0.1:") {
+                metrics = rest.strip_suffix("/metrics").and_then(|p| p.parse().ok())
+            }
+            if line.starts_with("A commit is answered") {
+                break;
+            }
+        }
+        // Nobody reads the rest, which is short.
+        std::mem::forget(out);
+        Ok(Process { child, port: port.unwrap(), metrics, log })
+    }
+    fn signal(&self, name: &str) {
+        let done = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(done.success())
+    }
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+    /// Waits until the log has that.
+    fn logged(&self, text: &str) {
+        let until = Instant::now() + Duration::from_secs(10);
+        while !self.log().contains(text) {
+            assert!(Instant::now() < until, "{text} is not in the log: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20))
+        }
+    }
+    fn client(&self, user: &str) -> Client {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let body = format!("\0\x03\0\0user\0{user}\0database\0postgres\0application_name\0tests\0\0");
+        stream.write_all(&[&(body.len() as u32 + 4).to_be_bytes()[..], body.as_bytes()].concat()).unwrap();
+        let mut client = Client { stream, last: String::new() };
+        client.answer();
+        client
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    /// The last error.
+    last: String,
+}
+
+impl Client {
+    /// Values, a space between; nothing if the connection ends.
+    fn answer(&mut self) -> Option<String> {
+        let mut told = vec![];
+        loop {
+            let mut head = [0; 5];
+            self.stream.read_exact(&mut head).ok()?;
+            let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4];
+            self.stream.read_exact(&mut body).ok()?;
+            match head[0] {
+                b'Z' => return Some(told.join(" ")),
+                b'E' => self.last = String::from_utf8_lossy(&body).replace('\0', " "),
+                b'D' => {
+                    let mut rest = &body[2..];
+                    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+                        let length = i32::from_be_bytes(*length).max(0) as usize;
+                        told.push(String::from_utf8_lossy(&behind[..length]).into_owned());
+                        rest = &behind[length..]
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    fn query(&mut self, text: &str) -> Option<String> {
+        let body = format!("{text}\0");
+        let message = [b"Q", &(body.len() as u32 + 4).to_be_bytes()[..], body.as_bytes()].concat();
+        self.stream.write_all(&message).ok()?;
+        self.answer()
+    }
+    fn show(&mut self, name: &str) -> String {
+        self.query(&format!("SHOW {name}")).unwrap()
+    }
+}
+
+#[test]
+fn settings_come_from_the_file_the_environment_and_the_command_line() {
+    let folder = TempFolder::new().unwrap();
+    let file = folder.path().join("db/ondol.conf");
+    drop(ondol::Database::open(folder.path().join("db")).unwrap());
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write(
+        "# of the tests\nstatement_timeout = 5s\nlock_timeout = '2s'\nDateStyle 'german'\nmax_connections = 50\n",
+    );
+    let server = Process::start(folder.path(), |c| {
+        c.env("ONDOL_LOCK_TIMEOUT", "3s")
+            .env("ONDOL_TIMEZONE", "Asia/Seoul")
+            .args(["-c", "timezone=Asia/Tokyo"]);
+    });
+    let server = server.unwrap();
+    let mut c = server.client("postgres");
+    assert_eq!((c.show("statement_timeout"), c.show("lock_timeout")), ("5s".into(), "3s".into()));
+    assert_eq!((c.show("timezone"), c.show("datestyle")), ("Asia/Tokyo".into(), "German, DMY".into()));
+    assert_eq!(c.show("max_connections"), "50");
+    assert_eq!(c.query("SET statement_timeout = 1; RESET statement_timeout").as_deref(), Some(""));
+    assert_eq!(c.show("statement_timeout"), "5s");
+    c.query("SET log_min_duration_statement = 1");
+    assert!(c.last.contains("55P02"), "{}", c.last);
+    // Read again, for sessions from then on.
+    write("statement_timeout = 7s\nmax_connections = 60\n");
+    assert_eq!(c.query("SELECT pg_reload_conf()").as_deref(), Some("t"));
+    server.logged("not reloaded: \"max_connections\" cannot be changed without restarting the server");
+    assert_eq!(c.show("statement_timeout"), "5s");
+    assert_eq!(server.client("postgres").show("statement_timeout"), "7s");
+    write("statement_timeout = 8s\nwork_mem = never\n");
+    server.signal("-HUP");
+    server.logged("not reloaded: invalid value for parameter \"work_mem\": \"never\"");
+    assert_eq!(server.client("postgres").show("statement_timeout"), "7s");
+    drop(server);
+    // What is wrong is told with its line, and nothing is ignored.
+    for (text, wanted) in [
+        ("work_mem = never", "invalid value for parameter \"work_mem\": \"never\""),
+        ("nonesuch = 1", "unrecognized configuration parameter \"nonesuch\""),
+        ("shared_buffers = 1GB", "shared_buffers other than 128MB is not supported"),
+        ("work_mem 1MB 2MB", "syntax error in line 2 of"),
+    ] {
+        write(&format!("\n{text}\n"));
+        let why = Process::start(folder.path(), |_| {}).err().expect("it does not start");
+        assert!(why.contains(wanted) && why.contains("line 2 of"), "{text}: {why}");
+    }
+}
+
+#[test]
+fn who_is_idle_for_long_is_sent_away() {
+    let folder = TempFolder::new().unwrap();
+    let server = Process::start(folder.path(), |c| {
+        c.args(["-c", "idle_in_transaction_session_timeout=200ms"]);
+    });
+    let server = server.unwrap();
+    let (mut idle, mut busy) = (server.client("postgres"), server.client("postgres"));
+    busy.query("CREATE TABLE t (a integer); BEGIN; INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(busy.answer(), None);
+    assert!(busy.last.contains("FATAL") && busy.last.contains("25P03"), "{}", busy.last);
+    assert_eq!(idle.query("SELECT count(*) FROM t").as_deref(), Some("0"));
+    idle.query("SET idle_session_timeout = 100").unwrap();
+    assert_eq!(idle.answer(), None);
+    assert!(idle.last.contains("terminating connection due to idle-session timeout"), "{}", idle.last);
+}
+
+#[test]
+fn some_connections_are_kept_for_superusers() {
+    let folder = TempFolder::new().unwrap();
+    let options = ["-c", "max_connections=3", "-c", "superuser_reserved_connections=1"];
+    let server = Process::start(folder.path(), |c| {
+        c.args(options);
+    })
+    .unwrap();
+    server.client("postgres").query("CREATE ROLE ann LOGIN").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let _two = (server.client("ann"), server.client("ann"));
+    let refused = server.client("ann");
+    assert!(refused.last.contains("53300") && refused.last.contains("reserved"), "{}", refused.last);
+    drop(refused);
+    std::thread::sleep(Duration::from_millis(200));
+    let mut last = server.client("postgres");
+    assert_eq!(last.query("SELECT 1").as_deref(), Some("1"));
+    assert!(server.client("postgres").last.contains("sorry, too many clients already"));
+}
+
+#[test]
+fn the_log_tells_who_comes_and_what_takes_long() {
+    let folder = TempFolder::new().unwrap();
+    let options =
+        ["-c", "log_connections=on", "-c", "log_disconnections=on", "-c", "log_min_duration_statement=50ms"];
+    let server = Process::start(folder.path(), |c| {
+        c.args(options);
+    })
+    .unwrap();
+    let mut c = server.client("postgres");
+    server.logged("LOG:  connection authorized: user=postgres database=postgres host=127.0.0.1:");
+    c.query("SELECT pg_sleep(0.06) /* long */; SELECT 1").unwrap();
+    server.logged("statement: SELECT pg_sleep(0.06) /* long */; SELECT 1\n");
+    c.query("SELECT 'short'").unwrap();
+    drop(c);
+    server.logged("LOG:  disconnection: session time: ");
+    server.client("nobody");
+    server.logged("FATAL:  role \"nobody\" does not exist, from 127.0.0.1:");
+    assert!(!server.log().contains("short"));
+    drop(server);
+    let options = ["-c", "log_connections=on", "-c", "log_destination=jsonlog"];
+    let server = Process::start(folder.path(), |c| {
+        c.args(options);
+    })
+    .unwrap();
+    server.client("postgres");
+    server.logged(
+        "\"severity\":\"LOG\",\"process\":1,\"user\":\"postgres\",\"application\":\"tests\",\"from\":\"127",
+    );
+    let log = server.log();
+    let line = log.lines().rfind(|l| l.starts_with('{')).unwrap();
+    let object: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert!(object["message"].as_str().unwrap().starts_with("connection authorized: "), "{line}");
+}
+
+#[test]
+fn prometheus_and_systemd_are_told() {
+    let folder = TempFolder::new().unwrap();
+    let place = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let heard = || {
+        let mut room = [0; 100];
+        let n = socket.recv(&mut room).unwrap();
+        String::from_utf8_lossy(&room[..n]).into_owned()
+    };
+    let server = Process::start(folder.path(), |c| {
+        c.args(["--metrics", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &place);
+    });
+    let mut server = server.unwrap();
+    assert_eq!(heard(), "READY=1");
+    let mut c = server.client("postgres");
+    c.query("CREATE TABLE t (a integer); BEGIN; INSERT INTO t VALUES (1)").unwrap();
+    let ask = |line: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.metrics.unwrap())).unwrap();
+        stream.write_all(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for line in [
+        "\nondol_sessions{state=\"idle in transaction\"} 1\n",
+        "\nondol_sessions{state=\"active\"} 0\n",
+        "\nondol_connections 1\n",
+        "\nondol_connections_limit 10000\n",
+        "\n# TYPE ondol_memory_used_bytes gauge\n",
+        "\nondol_checkpoint_failed 0\n",
+    ] {
+        assert!(answer.contains(line), "{line:?}: {answer}");
+    }
+    assert!(ask("GET /").starts_with("HTTP/1.1 404 ") && ask("POST /metrics").starts_with("HTTP/1.1 405 "));
+    server.signal("-HUP");
+    assert_eq!((heard(), heard()), ("RELOADING=1".into(), "READY=1".into()));
+    drop(c);
+    server.signal("-TERM");
+    assert_eq!(heard(), "STOPPING=1");
+    assert!(server.child.wait().unwrap().success());
+}
