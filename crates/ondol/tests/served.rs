@@ -175,7 +175,8 @@ fn who_is_idle_for_long_is_sent_away() {
     });
     let server = server.unwrap();
     let (mut idle, mut busy) = (server.client("postgres"), server.client("postgres"));
-    busy.query("CREATE TABLE t (a integer); BEGIN; INSERT INTO t VALUES (1)").unwrap();
+    busy.query("CREATE TABLE t (a integer)").unwrap();
+    busy.query("BEGIN; INSERT INTO t VALUES (1)").unwrap();
     assert_eq!(busy.answer(), None);
     assert!(busy.last.contains("FATAL") && busy.last.contains("25P03"), "{}", busy.last);
     assert_eq!(idle.query("SELECT count(*) FROM t").as_deref(), Some("0"));
