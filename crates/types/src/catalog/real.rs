@@ -83,8 +83,8 @@ fn write(f: f32, out: &mut String) {
     text::write_digits(&digits, exponent.parse().unwrap_or(0), 6, out)
 }
 
-/// The decimal one below in its last digit, which is even, where the number lies exactly in the middle between
-/// the two, and it reads back to it as well.
+/// The decimal one below in its last digit, which is even, where the number lies in the middle between the two,
+/// and it reads back to it as well.
 fn even_of_tie(f: f32, decimal: &str) -> Option<String> {
     let (mantissa, exponent) = decimal.split_once('e')?;
     let last = mantissa.bytes().last().filter(|d| d % 2 == 1)?;
@@ -341,7 +341,9 @@ mod tests {
 
     #[test]
     fn between_two_shortest_texts_the_even_one_is_taken() {
-        for (f, text) in [(3441480.25, "3.4414802e+06"), (3441480.75, "3.4414808e+06"), (0.1, "0.1")] {
+        for (f, text) in
+            [(13765921.0 / 4.0, "3.4414802e+06"), (13765923.0 / 4.0, "3.4414808e+06"), (0.1, "0.1")]
+        {
             let mut out = String::new();
             super::write(f, &mut out);
             assert_eq!(out, text)
