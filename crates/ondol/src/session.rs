@@ -179,6 +179,7 @@ pub struct Session {
     /// Its number, as `pg_backend_pid()` gives it: the process's, or what a server gave it.
     pub(crate) process: i32,
     /// What others see of it, if it is a server's.
+    #[cfg_attr(not(feature = "server"), expect(dead_code))]
     pub(crate) seen: Option<Arc<activity::Seen>>,
 }
 
