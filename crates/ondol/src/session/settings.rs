@@ -412,7 +412,8 @@ impl Settings {
     fn taken(&self, place: usize, name: &str, given: &str) -> SqlResult<String> {
         let setting = &table::all()[place];
         let value = setting.value(name, given, self.at(place))?;
-        match setting.needs_client() && !self.has_client && value != setting.default {
+        let is_fixed = setting.is_served() || setting.needs_client() && !self.has_client;
+        match is_fixed && value != self.at(place) {
             true => Err(setting.unsupported(given)),
             false => Ok(value),
         }

@@ -19,7 +19,7 @@ enum Rule {
     Obeyed,
     /// Only what is done anyway can be asked for.
     Fixed,
-    /// It is obeyed if it is the server that is told it; sessions cannot change it.
+    /// It is obeyed if it is the server that is told it; in sessions it is [`Rule::Fixed`].
     Served,
     /// It is about the client, and obeyed in sessions that have one; in others it is [`Rule::Fixed`].
     Client,
@@ -248,7 +248,6 @@ impl Setting {
             SettingContext::Postmaster => "cannot be changed without restarting the server",
             SettingContext::Sighup => "cannot be changed now",
             SettingContext::Backend => "cannot be set after connection start",
-            SettingContext::User if matches!(self.rule, Rule::Served) => "cannot be changed now",
             SettingContext::User => return Ok(()),
         };
         Err(SqlError::new("55P02", format!("parameter \"{name}\" {when}")))
@@ -326,6 +325,10 @@ impl Setting {
         )
     }
 
+    /// Whether sessions cannot give it another value.
+    pub fn is_served(&self) -> bool {
+        matches!(self.rule, Rule::Served)
+    }
     /// Whether it has no effect on a session without a client.
     pub fn needs_client(&self) -> bool {
         matches!(self.rule, Rule::Client)
