@@ -157,10 +157,7 @@ fn visit(
     (visit.echo, visit.keep_going) = (args.echo, args.keep_going);
     let done = if interactive {
         println!("ondol {} with the server at {address}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION"));
-        let cancel = visit.cancel();
-        ondol_base::interrupt::tells(cancel.clone(), None)
-            .map_err(|e| Failed::io("could not take over the terminal's interrupts", e))?;
-        at_terminal(None, Interrupt::Visit(cancel), |lines| visit.run(lines))
+        at_terminal(None, Interrupt::Visit(visit.cancel()), |lines| visit.run(lines))
     } else if args.commands.is_empty() && scripts.is_empty() {
         visit.run(&mut standard_input())
     } else {
@@ -196,9 +193,6 @@ fn run_given(
 fn talk(runner: &mut Runner) -> Done {
     println!("ondol {}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION"));
     let canceller = runner.session.canceller();
-    canceller
-        .cancel_on_interrupt()
-        .map_err(|e| Failed::Message(format!("could not take over the terminal's interrupts: {e}")))?;
     let session = runner.session.database().session();
     at_terminal(Some(session), Interrupt::Session(canceller), |lines| runner.run(lines))
 }
@@ -208,6 +202,17 @@ enum Interrupt {
     Session(ondol::Canceller),
     #[cfg(feature = "server")]
     Visit(Arc<ondol_base::cancel::Cancel>),
+}
+
+impl Interrupt {
+    /// From here on Ctrl-C means it.
+    fn take_over(&self) -> io::Result<()> {
+        match self {
+            Interrupt::Session(canceller) => canceller.cancel_on_interrupt(),
+            #[cfg(feature = "server")]
+            Interrupt::Visit(cancel) => ondol_base::interrupt::tells(cancel.clone(), None),
+        }
+    }
 }
 
 fn at_terminal(
@@ -220,6 +225,8 @@ fn at_terminal(
     let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)
         .map_err(|e| Failed::Message(format!("could not set up the terminal: {e}")))?;
     editor.set_helper(Some(Assistant { names: names.clone() }));
+    // After the editor, which has a handler of its own when it is made.
+    interrupt.take_over().map_err(|e| Failed::io("could not take over the terminal's interrupts", e))?;
     let history = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".ondol_history"));
     if let Some(h) = &history {
         // A history that is not there yet, or cannot be read, is an empty one.

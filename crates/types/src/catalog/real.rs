@@ -83,8 +83,8 @@ fn write(f: f32, out: &mut String) {
     text::write_digits(&digits, exponent.parse().unwrap_or(0), 6, out)
 }
 
-/// The decimal one below in its last digit, which is even, where the number lies in the middle between the two,
-/// and it reads back to it as well.
+/// The decimal one below in its last digit, which is even, where the number lies in the middle between
+/// the two and it reads back to the number as well.
 fn even_of_tie(f: f32, decimal: &str) -> Option<String> {
     let (mantissa, exponent) = decimal.split_once('e')?;
     let last = mantissa.bytes().last().filter(|d| d % 2 == 1)?;

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::session::batch::Batch;
 use crate::session::rows::Rows;
 use ondol_types::ty::Class;
-use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, ValueRef};
 use ondol_wire::front::{self, Bind, Forms, Message, Target};
 use ondol_wire::{back, binary};
 use std::rc::Rc;
@@ -126,8 +126,7 @@ impl Read<'_> {
         }
         let rows = rows?;
         if !std::ptr::eq(rows.columns(), columns) && rows.columns() != columns {
-            let message = "cached plan must not change result type";
-            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::changed_result());
         }
         for row in rows {
             let before = out.len();
