@@ -28,7 +28,7 @@ use crate::sync::Mutex;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Words of a participant that the owner may publish for others (snapshots, tables in use).
 pub const WORDS: usize = 14;
@@ -81,8 +81,8 @@ pub struct Epochs {
     orphans: Mutex<Vec<Retired>>,
     /// What may be freed (E6). Its lock is taken after that of `orphans`.
     ready: Mutex<Vec<Retired>>,
-    /// False where both are empty: changed with the lock of what is filled, or with both.
-    left: AtomicBool,
+    /// How many are in both, or taken out of them and not freed yet.
+    left: AtomicUsize,
 }
 
 /// Those that were ever taken, in blocks (E5).
@@ -134,7 +134,7 @@ impl Epochs {
             free_from: AtomicUsize::new(0),
             orphans: Mutex::default(),
             ready: Mutex::default(),
-            left: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
         })
     }
 
@@ -162,7 +162,7 @@ impl Epochs {
 
     /// Whether something is left that participants who have gone, or who free by shares, leave to others.
     pub fn has_left(&self) -> bool {
-        self.left.load(Ordering::Relaxed)
+        self.left.load(Ordering::Acquire) > 0
     }
 
     /// Visits every line in use.
@@ -277,33 +277,33 @@ impl Participant {
         let own = ready.min(most);
         if own < ready {
             let mut all = self.epochs.ready.lock();
-            all.extend(bag.drain(own..ready));
-            self.epochs.left.store(true, Ordering::Relaxed)
+            self.epochs.left.fetch_add(ready - own, Ordering::Relaxed);
+            all.extend(bag.drain(own..ready))
         }
         bag.drain(..own).for_each(Retired::free);
         bag.append(&mut self.bag.borrow_mut());
         // What a long pin keeps is not looked at again and again.
         self.due.set((2 * bag.len()).max(BAG));
         self.bag.replace(bag);
-        if own < most && self.epochs.left.load(Ordering::Relaxed) {
+        if own < most && self.epochs.has_left() {
             self.free_others(passed, most - own)
         }
     }
     #[cold]
     fn free_others(&self, passed: u64, most: usize) {
         // What may be long is looked through by those who free all.
-        let mut orphans = if most <= MOST { None } else { self.epochs.orphans.try_lock() };
+        let orphans = self.epochs.orphans.try_lock();
+        let mut orphans = orphans.filter(|o| most > MOST || o.len() <= MOST);
         let Some(mut ready) = self.epochs.ready.try_lock() else { return };
         if let Some(orphans) = &mut orphans {
             ready.extend(orphans.extract_if(.., |r| r.0 < passed))
         }
         let kept = ready.len().saturating_sub(most);
         let free = ready.split_off(kept);
-        if let Some(orphans) = orphans {
-            self.epochs.left.store(!ready.is_empty() || !orphans.is_empty(), Ordering::Relaxed)
-        }
-        drop(ready);
-        free.into_iter().for_each(Retired::free)
+        drop((ready, orphans));
+        let count = free.len();
+        free.into_iter().for_each(Retired::free);
+        self.epochs.left.fetch_sub(count, Ordering::Release);
     }
 }
 
@@ -316,8 +316,8 @@ impl Drop for Participant {
         let mut bag = self.bag.take();
         if !bag.is_empty() {
             let mut orphans = self.epochs.orphans.lock();
-            orphans.append(&mut bag);
-            self.epochs.left.store(true, Ordering::Relaxed)
+            self.epochs.left.fetch_add(bag.len(), Ordering::Relaxed);
+            orphans.append(&mut bag)
         }
         let number = self.line().number();
         self.line().taken.store(0, Ordering::Release);
@@ -567,7 +567,7 @@ mod tests {
         assert_eq!([share(&often), share(&other), share(&often)], [MOST as u64; 3]);
         other.collect();
         assert_eq!(freed.load(Ordering::Relaxed), 5 * MOST as u64);
-        assert!(!epochs.left.load(Ordering::Relaxed))
+        assert!(!epochs.has_left())
     }
 
     /// With a plain pointer: under a sanitizer, or just by luck, a premature free shows.
