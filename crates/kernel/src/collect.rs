@@ -376,8 +376,6 @@ fn work(
         unlinked.retire(&pin, &kernel.space);
         q.waiting.store(kept.len(), Ordering::Relaxed)
     }
-    // The collector asks who is empty.
-    q.waiting.store(kept.len(), Ordering::Relaxed);
     for queue in [&mut kept.held, &mut kept.blocked] {
         if queue.is_empty() {
             queue.shrink_to(KEPT)

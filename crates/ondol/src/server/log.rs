@@ -3,6 +3,7 @@
 //! - **O1** No value of a parameter is written, and no password. The text of a statement is, where it was
 //!   asked for.
 //! - **O2** A line is written as a whole. One that cannot be written is lost: nobody waits for it.
+use ondol_types::catalog::json::quote;
 use ondol_types::datetime::write_timestamp;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -23,24 +24,6 @@ pub(crate) enum Form {
     Text,
     /// An object on each line.
     Json,
-}
-
-fn quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"')
 }
 
 /// A line at a time, in microseconds from 2000-01-01; `fields` are names and values that a program gets
@@ -65,24 +48,24 @@ fn line(
             out.push_str("{\"time\":\"");
             write_timestamp(at_us / 1000 * 1000, &mut out);
             out.push_str(" UTC\",\"severity\":");
-            quoted(severity, &mut out);
+            quote(severity, &mut out);
             if let Some(s) = subject {
                 let _ = write!(out, ",\"process\":{}", s.process);
                 for (name, value) in [("user", &s.role), ("application", &s.application), ("from", &s.from)] {
                     if !value.is_empty() {
                         let _ = write!(out, ",\"{name}\":");
-                        quoted(value, &mut out)
+                        quote(value, &mut out)
                     }
                 }
             }
             out.push_str(",\"message\":");
-            quoted(message, &mut out);
+            quote(message, &mut out);
             for (name, value) in fields {
                 let _ = write!(out, ",\"{name}\":");
                 // Numbers stay numbers.
                 match value.parse::<f64>().is_ok_and(f64::is_finite) {
                     true => out.push_str(value),
-                    false => quoted(value, &mut out),
+                    false => quote(value, &mut out),
                 }
             }
             out.push('}')

@@ -20,8 +20,8 @@ pub(crate) static FORM: Form = Form {
     }),
 };
 
-/// Appends a text in quotes.
-fn quote(s: &str, out: &mut String) {
+/// Appends a text in quotes, as JSON has it.
+pub fn quote(s: &str, out: &mut String) {
     out.push('"');
     for c in s.chars() {
         match c {

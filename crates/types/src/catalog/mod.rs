@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 
 mod internal;
 pub mod interval;
-pub(crate) mod json;
+pub mod json;
 pub mod name;
 pub mod oid;
 pub mod quoted_char;
