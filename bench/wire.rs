@@ -10,7 +10,9 @@
 //! - **V4** Idle connections have each run a statement, and are counted when their sessions have given up
 //!   their memory. Memory is what the server's process has gained.
 //! - **V5** Beside a scan, a COPY and checkpoints, each repeated without a pause, clients ask at a rate that
-//!   is given, a fifth of what they reach alone; what they wait is counted from when they were to ask.
+//!   is given, a fifth of what they reach alone; what they wait is counted from when they were to ask. They
+//!   have a processor of their own, as those of another machine have: else they would wait for the system's
+//!   turns, some milliseconds each.
 use ondol::server::{ServeOptions, Server};
 use ondol::{Database, OpenOptions};
 use ondol_base::event::Event;
@@ -22,6 +24,7 @@ use ondol_bench::options::Common;
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, Quartiles, Sample, verdict};
 use ondol_bench::{Error, Result};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -380,14 +383,48 @@ fn idle(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()
     Ok(())
 }
 
+/// The processors of the servers, and the clients' own: the last, where there are several.
+fn shares() -> Result<(CpuSet, CpuSet)> {
+    let (mut servers, mut clients) = (sched_getaffinity(None)?, CpuSet::new());
+    let last = (0..CpuSet::MAX_CPU).rfind(|n| servers.is_set(*n)).ok_or("no processor is ours")?;
+    clients.set(last);
+    if servers.count() > 1 {
+        servers.unset(last)
+    }
+    Ok((servers, clients))
+}
+
 /// V5
-fn neighbours(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()> {
+fn neighbours(
+    args: &Args,
+    rows: u64,
+    folder: &Path,
+    postgres: Option<&Cluster>,
+    report: &mut Report,
+) -> Result<()> {
+    let whole = sched_getaffinity(None)?;
+    let (servers, clients) = shares()?;
+    // What is started by this thread has its processors.
+    sched_setaffinity(None, &servers)?;
     let process = Process::start("--serve", folder, folder.join(SOCKET))?;
+    sched_setaffinity(None, &clients)?;
+    let mut sides = vec![("Ondol", process.socket.clone())];
+    if let Some(cluster) = postgres {
+        let pid = i32::try_from(cluster.pid()).ok().and_then(Pid::from_raw);
+        sched_setaffinity(pid, &servers)?;
+        sides.push(("PostgreSQL", cluster.socket()))
+    }
+    report.section("Selects beside what takes long");
+    report.say(format!(
+        "8 clients ask at a fifth of the rate that they reach; waits from when each was to be asked. Beside \
+         them {} sessions that do the other again and again. The server has {} processors, the clients have \
+         {} of their own.",
+        servers.count(),
+        servers.count(),
+        if clients == servers { 0 } else { clients.count() }
+    ));
     let request = Request { text: SELECT.into(), tag: "SELECT 1", rows, writes: false };
-    let seconds = args.common.seconds(5.0);
-    let plan = Plan { clients: 8, depth: 1, seconds };
-    let reached = clients::run(&process.socket, Speech::Postgres, &request, &plan)?;
-    let rate = reached.answers as f64 / reached.seconds / 5.0;
+    let plan = Plan { clients: 8, depth: 1, seconds: args.common.seconds(5.0) };
     let scan = "SELECT count(*) FROM customer WHERE n < 0";
     let beside: [(&str, &str); 4] = [
         ("nothing", ""),
@@ -395,55 +432,67 @@ fn neighbours(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Res
         ("a COPY", "COPY (SELECT * FROM customer WHERE n >= 0) TO '/dev/null'"),
         ("a checkpoint", "CHECKPOINT"),
     ];
-    let mut p99 = vec![vec![]; beside.len()];
+    let mut rates = vec![];
+    for (_, socket) in &sides {
+        let reached = clients::run(socket, Speech::Postgres, &request, &plan)?;
+        rates.push(reached.answers as f64 / reached.seconds / 5.0)
+    }
+    let mut p99 = vec![vec![vec![]; beside.len()]; sides.len()];
     for round in 0..args.common.rounds() {
-        for (at, (name, text)) in beside.iter().enumerate() {
-            let over = Arc::new(std::sync::atomic::AtomicBool::new(text.is_empty()));
-            // One for each worker, as clients are given to workers in turns.
-            let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
-            let busy: Vec<_> = (0..workers)
-                .map(|n| {
-                    let (over, socket, text) = (over.clone(), process.socket.clone(), text.to_string());
-                    std::thread::spawn(move || -> std::result::Result<u64, String> {
-                        let mut c = Client::connect(&socket, Speech::Postgres, n as u64)
-                            .map_err(|e| e.to_string())?;
-                        c.execute("SET max_parallel_workers_per_gather = 0").map_err(|e| e.to_string())?;
-                        let mut done = 0;
-                        while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                            c.execute(&text).map_err(|e| e.to_string())?;
-                            done += 1
-                        }
-                        Ok(done)
+        for ((side, socket), (p99, rate)) in sides.iter().zip(p99.iter_mut().zip(&rates)) {
+            for ((name, text), p99) in beside.iter().zip(p99) {
+                let over = Arc::new(std::sync::atomic::AtomicBool::new(text.is_empty()));
+                let busy: Vec<_> = (0..servers.count())
+                    .map(|n| {
+                        let (over, socket, text) = (over.clone(), socket.clone(), text.to_string());
+                        std::thread::spawn(move || again_and_again(&socket, n.into(), &text, &over))
                     })
-                })
-                .collect();
-            let waits = clients::run_at(&process.socket, &request, &plan, rate)?;
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
-            let mut done = 0;
-            for b in busy {
-                done += b.join().map_err(|_| Error::from("a thread has panicked"))??
+                    .collect();
+                let waits = clients::run_at(socket, &request, &plan, *rate)?;
+                over.store(true, std::sync::atomic::Ordering::Relaxed);
+                let mut done = 0;
+                for b in busy {
+                    done += b.join().map_err(|_| Error::from("a thread has panicked"))??
+                }
+                let what = format!("{side}, beside {name}");
+                p99.push(waits.percentile_us(0.99));
+                report.figure("Neighbours", &what, round, "p99_us", waits.percentile_us(0.99));
+                report.figure("Neighbours", &what, round, "p50_us", waits.percentile_us(0.5));
+                report.figure("Neighbours", &what, round, "done", done as f64)
             }
-            p99[at].push(waits.percentile_us(0.99));
-            report.figure("Neighbours", name, round, "p99_us", p99[at][round]);
-            report.figure("Neighbours", name, round, "p50_us", waits.percentile_us(0.5));
-            report.figure("Neighbours", name, round, "done", done as f64)
         }
     }
-    report.section("Selects beside what takes long");
-    report.say(format!(
-        "8 clients, {} selects a second in all, a fifth of what they reach; waits from when each was to be \
-         asked. Beside them on each worker one session that does the other again and again.",
-        number(rate)
-    ));
     let mut lines = vec![];
-    for (at, (name, _)) in beside.iter().enumerate() {
-        let times = Quartiles::of(p99[at].iter().zip(&p99[0]).map(|(a, b)| a / b));
-        let verdict = if at == 0 { "" } else { verdict(times, 3.0, false) };
-        let p99 = Quartiles::of(p99[at].iter().copied());
-        lines.push(vec![format!("beside {name}"), p99.text(), times.text(), verdict.to_string()])
+    for ((side, _), (p99, rate)) in sides.iter().zip(p99.iter().zip(&rates)) {
+        for (at, (name, _)) in beside.iter().enumerate() {
+            let times = Quartiles::of(p99[at].iter().zip(&p99[0]).map(|(a, b)| a / b));
+            let verdict = if at == 0 || *side != "Ondol" { "" } else { verdict(times, 3.0, false) };
+            let (rate, p99) = (number(*rate), Quartiles::of(p99[at].iter().copied()).text());
+            lines.push(vec![format!("{side}, beside {name}"), rate, p99, times.text(), verdict.to_string()])
+        }
     }
-    report.table(&["selects", "p99 µs (quartiles)", "times that alone", "at most 3"], &lines);
-    Ok(())
+    report.table(
+        &["selects", "a second", "p99 µs (quartiles)", "times that alone", "at most 3"],
+        &lines,
+    );
+    Ok(sched_setaffinity(None, &whole)?)
+}
+
+/// Executes a text until it is over; how often.
+fn again_and_again(
+    socket: &Path,
+    number: u64,
+    text: &str,
+    over: &std::sync::atomic::AtomicBool,
+) -> std::result::Result<u64, String> {
+    let mut c = Client::connect(socket, Speech::Postgres, number).map_err(|e| e.to_string())?;
+    c.execute("SET max_parallel_workers_per_gather = 0").map_err(|e| e.to_string())?;
+    let mut done = 0;
+    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+        c.execute(text).map_err(|e| e.to_string())?;
+        done += 1
+    }
+    Ok(done)
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -561,8 +610,9 @@ pub fn run(args: Args) -> Result<()> {
             server.cpu_seconds() + bare.cpu_seconds() + postgres.as_ref().map_or(0.0, Cluster::cpu_seconds);
         report.children(took)
     }
-    drop((postgres, redis));
-    neighbours(&args, n, &ours, &mut report)?;
+    drop(redis);
+    neighbours(&args, n, &ours, postgres.as_ref(), &mut report)?;
+    drop(postgres);
     idle(&args, n, &ours, &mut report)?;
     report.finish()
 }

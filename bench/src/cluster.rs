@@ -102,6 +102,10 @@ impl Cluster {
         }
         Ok(())
     }
+    /// The process that starts the others.
+    pub fn pid(&self) -> u32 {
+        self.server.id()
+    }
     /// CPU seconds of all its processes so far.
     pub fn cpu_seconds(&self) -> f64 {
         machine::family_seconds(self.server.id())

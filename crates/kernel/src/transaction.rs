@@ -343,6 +343,8 @@ pub struct Session {
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
     seen: CommitTs,
     pub patience: Patience,
+    /// The row that its transaction was to have as the victim of a deadlock, and who had it (wait/W11).
+    rival: Option<(Oid, TxnId)>,
     /// Where it waits for others.
     parker: Arc<Parker>,
     /// The running statement deletes rows. It may take memory beyond the limit: what is there can be removed,
@@ -401,6 +403,7 @@ impl Session {
             shown: 0,
             seen: 0,
             patience: Patience::default(),
+            rival: None,
             parker: Arc::default(),
             removes: false,
             upserts: (0, 0),

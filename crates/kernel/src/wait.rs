@@ -58,6 +58,10 @@
 //!   of a queue is overtaken [`OVERTAKINGS`] times at most while it is the first; then the row is free for
 //!   nobody else. So who queues to own a row waits for so many transactions for each that stands before it,
 //!   and for itself. Those in a queue do not overtake each other.
+//! - **W11** *Stepping aside.* A deadlock's victim that is rolled back whole is told so when the owner of the
+//!   row that it was to have has let go of it, or after [`ASIDE`]: it looks on (W7). Whoever tries again at
+//!   once would most often make the next deadlock. It has no row any more, and its wait is no edge (W6):
+//!   it ends by itself, whoever waits for what else the transaction had (a table, an advisory lock).
 //!
 //! A wait ends early by its deadline or by a wish to cancel, whose author unparks the session. Who was told
 //! by then goes on trying in the first case, and gives up and tells the next in the second.
@@ -96,12 +100,17 @@ pub type SessionId = u64;
 /// How often the first of a row's queue is overtaken (W10).
 pub const OVERTAKINGS: u32 = 4;
 
+/// For how long the victim of a deadlock steps aside at most (W11).
+pub const ASIDE: Duration = Duration::from_millis(10);
+
 /// What one waits for at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     Lock(LockMode),
     /// That this transaction owns it no more (W7).
     Over(TxnId),
+    /// The same, of a deadlock's victim (W11).
+    Aside(TxnId),
 }
 
 /// Who waits.
@@ -177,6 +186,13 @@ struct Waiting {
     /// It runs, and will try, wait again or leave.
     told: bool,
     parker: Arc<Parker>,
+}
+
+impl Waiting {
+    /// Whether it needs another to go on.
+    fn is_stuck(&self) -> bool {
+        !self.told && !matches!(self.edge, Edge::Row(_, Want::Aside(_)))
+    }
 }
 
 #[derive(Default)]
@@ -324,7 +340,7 @@ impl WaitTable {
         let mut told: Vec<SessionId> = vec![];
         let owns = |of: TxnId| w0 & OWNED != 0 && w0 & ID == of;
         let looks_at_it = |s: &SessionId| match self.waiting.get(s).map(|w| &w.edge) {
-            Some(Edge::Row(_, Want::Over(of))) => owns(*of),
+            Some(Edge::Row(_, Want::Over(of) | Want::Aside(of))) => owns(*of),
             _ => false,
         };
         told.extend(queue.onlookers.iter().filter(|s| !looks_at_it(s)));
@@ -372,14 +388,14 @@ impl WaitTable {
                     todo.push(s)
                 }
             };
-            let Some(waiting) = self.waiting.get(&at).filter(|w| !w.told) else { continue };
+            let Some(waiting) = self.waiting.get(&at).filter(|w| w.is_stuck()) else { continue };
             match &waiting.edge {
                 Edge::Sessions(blockers) => blockers(&mut meet),
                 Edge::Row(oid, want) => {
                     let w0 = space.word(oid.bits()).load(Ordering::SeqCst);
                     let in_the_way = match want {
                         Want::Lock(mode) => is_owned_against(w0, waiting.txn, *mode),
-                        Want::Over(of) => w0 & OWNED != 0 && w0 & ID == *of,
+                        Want::Over(of) | Want::Aside(of) => w0 & OWNED != 0 && w0 & ID == *of,
                     };
                     if in_the_way && let Some(session) = self.sessions.get(&(w0 & ID)) {
                         meet(*session)
@@ -423,7 +439,7 @@ impl Waits {
         let first = owns || self.sharers.mode_of(oid, who.session, who.txn).is_some();
         let queue = table.queues.entry(oid.bits()).or_default();
         match want {
-            Want::Over(_) => queue.onlookers.push(who.session),
+            Want::Over(_) | Want::Aside(_) => queue.onlookers.push(who.session),
             Want::Lock(mode) => {
                 if queue.line.is_empty() {
                     self.space.word(oid.bits() + 8).fetch_or(QUEUED, Ordering::SeqCst);
@@ -443,7 +459,7 @@ impl Waits {
         let word0 = self.space.word(oid.bits());
         let w0 = word0.load(Ordering::SeqCst);
         match want {
-            Want::Over(of) if w0 & OWNED == 0 || w0 & ID != of => return Obstacle::None,
+            Want::Over(of) | Want::Aside(of) if w0 & OWNED == 0 || w0 & ID != of => return Obstacle::None,
             Want::Lock(mode) if !is_owned_against(w0, who.txn, mode) => {
                 let holders = self.sharers.of(&self.space, oid);
                 let kept =
@@ -556,15 +572,15 @@ impl Waits {
     }
 
     /// Whether the session waits for somebody, as of now: once it was told it does not, even before it has
-    /// noticed.
+    /// noticed. Who steps aside does not (W11).
     pub fn is_waiting(&self, session: SessionId) -> bool {
-        self.table().waiting.get(&session).is_some_and(|w| !w.told)
+        self.table().waiting.get(&session).is_some_and(Waiting::is_stuck)
     }
 
     /// All who wait, as of now, with those who are in their way or go before them.
     pub fn stuck(&self) -> Vec<Stuck> {
         let table = self.table();
-        let waiting = table.waiting.iter().filter(|(_, w)| !w.told);
+        let waiting = table.waiting.iter().filter(|(_, w)| w.is_stuck());
         let one = |(session, w): (&SessionId, &Waiting)| {
             let mut found = Stuck { session: *session, row: None, blockers: vec![], owner: None };
             match &w.edge {
@@ -573,7 +589,7 @@ impl Waits {
                     let w0 = self.space.word(oid.bits()).load(Ordering::SeqCst);
                     let (mode, is_owned) = match want {
                         Want::Lock(mode) => (Some(*mode), is_owned_against(w0, w.txn, *mode)),
-                        Want::Over(of) => (None, w0 & OWNED != 0 && w0 & ID == *of),
+                        Want::Over(of) | Want::Aside(of) => (None, w0 & OWNED != 0 && w0 & ID == *of),
                     };
                     found.row = Some((*oid, mode));
                     found.owner = is_owned.then_some(w0 & ID);
@@ -693,7 +709,7 @@ impl Drop for Place<'_> {
         let told = table.leave(self.session).is_some_and(|w| w.told);
         let Some(queue) = table.queues.get_mut(&bits) else { return };
         match self.want {
-            Want::Over(_) => queue.onlookers.retain(|s| *s != self.session),
+            Want::Over(_) | Want::Aside(_) => queue.onlookers.retain(|s| *s != self.session),
             _ => {
                 let at = queue.line.iter().position(|(s, _)| *s == self.session);
                 if let Some(at) = at {

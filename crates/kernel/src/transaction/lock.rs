@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, WHOLE, row};
 use crate::table::TableStore;
 use crate::version::{KEY_SHARED, LATCHED, MARK, POINTER, QUEUED, SHARED, SMALL, Version, node};
-use crate::wait::{Waiter, Want};
+use crate::wait::{ASIDE, Patience, Waiter, Want};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_base::sync::{spin_wait, yield_point};
@@ -110,7 +110,14 @@ impl Session {
         let kernel = self.kernel.clone();
         let place = kernel.waits.queue(&self.waiter(), oid, Want::Lock(mode));
         loop {
-            place.turn(&self.waiter())?;
+            if let Err(e) = place.turn(&self.waiter()) {
+                if matches!(e, Error::Deadlock) {
+                    // wait/W11
+                    let w0 = self.kernel.space.word(oid.bits()).load(Ordering::Acquire);
+                    self.rival = (w0 & OWNED != 0).then_some((oid, w0 & ID))
+                }
+                return Err(e);
+            }
             if let Tried::Done(locked) = again(self)? {
                 return Ok(locked);
             }
@@ -142,6 +149,16 @@ impl Session {
             spin_wait(turn);
             turn += 1;
         }
+    }
+
+    /// The victim of a deadlock, rolled back, waits for whoever had its row (wait/W11). Its snapshot is
+    /// published still.
+    #[cold]
+    pub(super) fn step_aside(&self, (oid, owner): (Oid, TxnId)) {
+        let patience = Patience { timeout: Some(ASIDE), cancel: self.patience.cancel.clone() };
+        let who = Waiter { txn: 0, patience: &patience, ..self.waiter() };
+        // Whatever ends the wait: the error is the deadlock.
+        let _ = self.kernel.waits.queue(&who, oid, Want::Aside(owner)).turn(&who);
     }
 
     /// How far the owner of a slot is, if it can be told right now.

@@ -123,6 +123,8 @@ impl Session {
             return Err(e);
         }
         self.undo_to(to.writes);
+        // It may go on, and have other rows of others'.
+        self.rival = None;
         let t = self.open();
         t.fill_from = t.writes.len();
         Ok(())
@@ -264,6 +266,9 @@ impl Session {
             }
         }
         self.kernel.waits.let_go(t.state());
+        if let Some(rival) = self.rival.take() {
+            self.step_aside(rival)
+        }
         if t.marked {
             let marks = t.marks.iter().chain([&t.mark]);
             let guard = self.participant.pin();

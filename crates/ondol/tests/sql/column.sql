@@ -171,3 +171,9 @@ CREATE VIEW told AS SELECT tableoid::regclass AS t, n.tableoid AS o FROM numbere
 SELECT pg_get_viewdef('told'::regclass);
 SELECT t FROM told;
 DROP TABLE numbered, plain CASCADE;
+
+-- A NULL in a check has the type that it stood beside.
+CREATE TABLE typed_null (a int CHECK (a <> NULL), b int CHECK (b IS NOT NULL));
+ALTER TABLE typed_null ALTER a TYPE text;
+ALTER TABLE typed_null ALTER b TYPE text;
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'typed_null'::regclass ORDER BY conname;

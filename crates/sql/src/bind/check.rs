@@ -211,9 +211,10 @@ pub fn columns_in(catalog: &Catalog, table: &Name, columns: &[ColumnDef], text: 
     Ok(columns_of(&bind_text(catalog, table, columns, text, false)?).into_iter().map(|c| c.0).collect())
 }
 
-/// Whether a quoted literal stands in the text.
+/// Whether something stands in the text that has its type from what it stands beside: a quoted literal, or
+/// NULL.
 pub fn has_literal(text: &str) -> bool {
-    Tokens::new(text).any(|t| t.kind == TokenKind::String)
+    Tokens::new(text).any(|t| t.kind == TokenKind::String || t.is_word(text, "null"))
 }
 
 /// Whether a check of the table names the column.
