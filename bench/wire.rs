@@ -44,6 +44,9 @@ pub struct Args {
     /// Redis's program
     #[arg(long, default_value = "redis-server")]
     redis: PathBuf,
+    /// Only what has this in its name
+    #[arg(long, default_value = "")]
+    only: String,
     /// Idle connections beside busy ones
     #[arg(long)]
     idle: Option<usize>,
@@ -57,6 +60,8 @@ pub struct Args {
 
 /// For connections of both ends.
 const DESCRIPTORS: u64 = 25_000;
+const NEIGHBOURS: &str = "Selects beside what takes long";
+const IDLE: &str = "Idle connections";
 const SOCKET: &str = ".s.PGSQL.5432";
 const TABLE: &str = "CREATE TABLE customer (id bigint NOT NULL, n integer NOT NULL, name text NOT NULL)";
 const SELECT: &str = "SELECT * FROM customer WHERE id = $1";
@@ -315,6 +320,9 @@ const CASES: [Case; 9] = [
 fn contests(args: &Args, rows: u64, sides: &[Side<'_>], report: &mut Report) -> Result<()> {
     let seconds = args.common.seconds(2.0);
     for (name, reads, clients, depth, over_bare, over_postgres) in CASES {
+        if !name.contains(&args.only) {
+            continue;
+        }
         let (text, tag) = if reads { (SELECT, "SELECT 1") } else { (UPDATE, "UPDATE 1") };
         let request = Request { text: text.into(), tag, rows, writes: !reads };
         let plan = Plan { clients, depth, seconds };
@@ -383,6 +391,9 @@ fn idle(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()
     Ok(())
 }
 
+/// What is told of waits: shares of them that were no longer.
+const WAITS: [(f64, &str); 3] = [(0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")];
+
 /// The processors of the servers, and the clients' own: the last, where there are several.
 fn shares() -> Result<(CpuSet, CpuSet)> {
     let (mut servers, mut clients) = (sched_getaffinity(None)?, CpuSet::new());
@@ -414,7 +425,7 @@ fn neighbours(
         sched_setaffinity(pid, &servers)?;
         sides.push(("PostgreSQL", cluster.socket()))
     }
-    report.section("Selects beside what takes long");
+    report.section(NEIGHBOURS);
     report.say(format!(
         "8 clients ask at a fifth of the rate that they reach; waits from when each was to be asked. Beside \
          them {} sessions that do the other again and again. The server has {} processors, the clients have \
@@ -426,26 +437,28 @@ fn neighbours(
     let request = Request { text: SELECT.into(), tag: "SELECT 1", rows, writes: false };
     let plan = Plan { clients: 8, depth: 1, seconds: args.common.seconds(5.0) };
     let scan = "SELECT count(*) FROM customer WHERE n < 0";
-    let beside: [(&str, &str); 4] = [
-        ("nothing", ""),
-        ("a scan", scan),
-        ("a COPY", "COPY (SELECT * FROM customer WHERE n >= 0) TO '/dev/null'"),
-        ("a checkpoint", "CHECKPOINT"),
+    let alone = "SET max_parallel_workers_per_gather = 0";
+    let beside: [[&str; 3]; 5] = [
+        ["nothing", alone, ""],
+        ["a scan by one", alone, scan],
+        ["a scan by several", "SET max_parallel_workers_per_gather = 2", scan],
+        ["a COPY", alone, "COPY (SELECT * FROM customer WHERE n >= 0) TO '/dev/null'"],
+        ["a checkpoint", alone, "CHECKPOINT"],
     ];
     let mut rates = vec![];
     for (_, socket) in &sides {
         let reached = clients::run(socket, Speech::Postgres, &request, &plan)?;
         rates.push(reached.answers as f64 / reached.seconds / 5.0)
     }
-    let mut p99 = vec![vec![vec![]; beside.len()]; sides.len()];
+    let mut found = vec![vec![vec![]; beside.len()]; sides.len()];
     for round in 0..args.common.rounds() {
-        for ((side, socket), (p99, rate)) in sides.iter().zip(p99.iter_mut().zip(&rates)) {
-            for ((name, text), p99) in beside.iter().zip(p99) {
+        for ((side, socket), (found, rate)) in sides.iter().zip(found.iter_mut().zip(&rates)) {
+            for ([name, first, text], found) in beside.into_iter().zip(found) {
                 let over = Arc::new(std::sync::atomic::AtomicBool::new(text.is_empty()));
                 let busy: Vec<_> = (0..servers.count())
                     .map(|n| {
-                        let (over, socket, text) = (over.clone(), socket.clone(), text.to_string());
-                        std::thread::spawn(move || again_and_again(&socket, n.into(), &text, &over))
+                        let (over, socket) = (over.clone(), socket.clone());
+                        std::thread::spawn(move || again_and_again(&socket, n.into(), [first, text], &over))
                     })
                     .collect();
                 let waits = clients::run_at(socket, &request, &plan, *rate)?;
@@ -455,38 +468,55 @@ fn neighbours(
                     done += b.join().map_err(|_| Error::from("a thread has panicked"))??
                 }
                 let what = format!("{side}, beside {name}");
-                p99.push(waits.percentile_us(0.99));
-                report.figure("Neighbours", &what, round, "p99_us", waits.percentile_us(0.99));
-                report.figure("Neighbours", &what, round, "p50_us", waits.percentile_us(0.5));
+                let share = WAITS.map(|(share, _)| waits.percentile_us(share));
+                for ((_, name), us) in WAITS.iter().zip(share) {
+                    report.figure("Neighbours", &what, round, name, us)
+                }
+                found.push(share);
                 report.figure("Neighbours", &what, round, "done", done as f64)
             }
         }
     }
     let mut lines = vec![];
-    for ((side, _), (p99, rate)) in sides.iter().zip(p99.iter().zip(&rates)) {
-        for (at, (name, _)) in beside.iter().enumerate() {
-            let times = Quartiles::of(p99[at].iter().zip(&p99[0]).map(|(a, b)| a / b));
-            let verdict = if at == 0 || *side != "Ondol" { "" } else { verdict(times, 3.0, false) };
-            let (rate, p99) = (number(*rate), Quartiles::of(p99[at].iter().copied()).text());
-            lines.push(vec![format!("{side}, beside {name}"), rate, p99, times.text(), verdict.to_string()])
+    for ((side, _), (found, rate)) in sides.iter().zip(found.iter().zip(&rates)) {
+        for (at, [name, ..]) in beside.iter().enumerate() {
+            let mut line = vec![format!("{side}, beside {name}"), number(*rate)];
+            for n in 0..WAITS.len() {
+                let times = Quartiles::of(found[at].iter().zip(&found[0]).map(|(a, b)| a[n] / b[n]));
+                line.push(Quartiles::of(found[at].iter().map(|f| f[n])).text());
+                line.push(times.text());
+                if n == WAITS.len() - 1 {
+                    let counts = at > 0 && *side == "Ondol";
+                    line.push(if counts { verdict(times, 3.0, false).to_string() } else { String::new() })
+                }
+            }
+            lines.push(line)
         }
     }
-    report.table(
-        &["selects", "a second", "p99 µs (quartiles)", "times that alone", "at most 3"],
-        &lines,
-    );
+    let heads = [
+        "selects",
+        "a second",
+        "median µs (quartiles)",
+        "times that alone",
+        "p95 µs",
+        "times that alone",
+        "p99 µs",
+        "times that alone",
+        "at most 3",
+    ];
+    report.table(&heads, &lines);
     Ok(sched_setaffinity(None, &whole)?)
 }
 
-/// Executes a text until it is over; how often.
+/// Executes a first text, then another until it is over; how often.
 fn again_and_again(
     socket: &Path,
     number: u64,
-    text: &str,
+    [first, text]: [&str; 2],
     over: &std::sync::atomic::AtomicBool,
 ) -> std::result::Result<u64, String> {
     let mut c = Client::connect(socket, Speech::Postgres, number).map_err(|e| e.to_string())?;
-    c.execute("SET max_parallel_workers_per_gather = 0").map_err(|e| e.to_string())?;
+    c.execute(first).map_err(|e| e.to_string())?;
     let mut done = 0;
     while !over.load(std::sync::atomic::Ordering::Relaxed) {
         c.execute(text).map_err(|e| e.to_string())?;
@@ -611,8 +641,12 @@ pub fn run(args: Args) -> Result<()> {
         report.children(took)
     }
     drop(redis);
-    neighbours(&args, n, &ours, postgres.as_ref(), &mut report)?;
+    if NEIGHBOURS.contains(&args.only) {
+        neighbours(&args, n, &ours, postgres.as_ref(), &mut report)?;
+    }
     drop(postgres);
-    idle(&args, n, &ours, &mut report)?;
+    if IDLE.contains(&args.only) {
+        idle(&args, n, &ours, &mut report)?;
+    }
     report.finish()
 }

@@ -13,6 +13,8 @@
 //!   of several statements take turns.
 //! - **B4** A job that has not begun when it is joined never begins: whoever joins it has nothing left for
 //!   it to do.
+//! - **B5** Where the process answers many clients, its threads stand back ([`stand_back`]): what takes long
+//!   is not to keep short work waiting.
 //!
 //! In a simulated world each job is a thread of that world.
 use crate::fiber::{Bell, Turn, Worker};
@@ -20,7 +22,7 @@ use crate::park::{self, Parker};
 use crate::sync::Mutex;
 use crate::{sim, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -41,6 +43,14 @@ struct Member {
 static MEMBERS: OnceLock<Vec<Arc<Member>>> = OnceLock::new();
 /// How many were asked for; 0: as many as there are cores. Held while the pool starts.
 static SIZE: Mutex<usize> = Mutex::new(0);
+
+/// Whether the workers stand back (B5).
+static BACK: AtomicBool = AtomicBool::new(false);
+
+/// The workers, also those that there are, have a lower priority from their next job on (B5).
+pub fn stand_back() {
+    BACK.store(true, Ordering::Relaxed)
+}
 
 /// How many workers the process is to have; false if the pool has started already.
 pub fn set_workers(n: usize) -> bool {
@@ -111,7 +121,12 @@ impl Member {
     fn serve(self: Arc<Self>) {
         let mut worker = Worker::new(STACK);
         self.bell.get_or_init(|| worker.bell());
+        let mut is_back = false;
         loop {
+            if !is_back && BACK.load(Ordering::Relaxed) {
+                thread::stand_back();
+                is_back = true
+            }
             let jobs = std::mem::take(&mut *self.jobs.lock());
             for job in jobs {
                 let member = self.clone();

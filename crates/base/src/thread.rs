@@ -56,6 +56,16 @@ pub fn sleep(time: Duration) {
     }
     std::thread::sleep(time)
 }
+/// Lowers the priority of the calling thread for good, whose work is long and waited for by few: others of
+/// the machine that can run have some ten times its share of a processor, and have one at once when they
+/// wake. In simulated worlds, and where the system refuses, it is as it was.
+pub fn stand_back() {
+    const NICER: libc::c_int = 10;
+    if sim::current().is_none() {
+        // SAFETY: it has no preconditions. On Linux it is about the calling thread alone.
+        unsafe { libc::nice(NICER) };
+    }
+}
 /// Threads worth starting for parallel work.
 pub fn parallelism() -> usize {
     // Asking the system reads several files.

@@ -139,7 +139,11 @@ impl Kernel {
             let k = kernel.clone();
             threads.extend(thread::spawn("ondol-collector", move || k.collect_forever()).ok());
             let k = kernel.clone();
-            threads.extend(thread::spawn("ondol-checkpoint", move || k.checkpoint_forever()).ok());
+            let checkpoints = move || {
+                thread::stand_back();
+                k.checkpoint_forever()
+            };
+            threads.extend(thread::spawn("ondol-checkpoint", checkpoints).ok());
         }
         Ok((kernel, recovered))
     }

@@ -32,7 +32,7 @@ use login::Roles;
 use ondol_base::event::Event;
 use ondol_base::net::{Interest, Poll};
 use ondol_base::sync::Mutex;
-use ondol_base::{clock, interrupt, random, thread};
+use ondol_base::{clock, interrupt, pool, random, thread};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::front::{self, Opening};
 use std::collections::HashMap;
@@ -315,6 +315,8 @@ impl Server {
             doors: OnceLock::new(),
         });
         let metrics = options.metrics.as_ref().map(|a| Metrics::start(a, shared.clone())).transpose()?;
+        // pool/B5
+        pool::stand_back();
         let (mut doors, mut workers) = (vec![], vec![]);
         for n in 0..thread::parallelism() {
             let started = Worker::start(n, shared.clone());
