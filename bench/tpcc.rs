@@ -9,6 +9,9 @@
 //!   acknowledged order be there whole.
 //! - **C4** `--stage` does one of populating, running and checking on a PostgreSQL server, whose tables stay:
 //!   another bench alternates servers.
+//! - **C5** `--wire`: servers instead, asked over their sockets (`served`).
+mod served;
+
 use ondol::{Database, Isolation};
 use ondol_bench::options::Common;
 use ondol_bench::report::{Report, number};
@@ -37,8 +40,18 @@ pub struct Args {
     common: Common,
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     warehouses: i64,
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
-    threads: u64,
+    /// 1 if nothing is said, with --wire 8
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Option<u64>,
+    /// Servers over the wire instead: Ondol's, and a PostgreSQL of the run's own, a client on each thread
+    #[arg(long, conflicts_with_all = ["compare", "stage", "postgres", "sides"])]
+    wire: bool,
+    /// Folder of PostgreSQL's programs, for --wire
+    #[arg(long, default_value = "/usr/lib/postgresql/15/bin")]
+    pgbin: PathBuf,
+    /// pgjdbc's library, for --wire from Java as well (Debian's is /usr/share/java/postgresql.jar)
+    #[arg(long, requires = "wire", value_name = "JAR")]
+    jdbc: Option<PathBuf>,
     /// Which sides, by commas: ondol-durable, ondol-in-flight, ondol-async, sqlite-full, sqlite-normal,
     /// postgres
     #[arg(long, value_delimiter = ',')]
@@ -121,6 +134,9 @@ impl Args {
     fn scale(&self) -> Scale {
         if self.common.tiny { Scale::tiny() } else { Scale::new(self.warehouses) }
     }
+    fn threads(&self) -> u64 {
+        self.threads.unwrap_or(if self.wire { 8 } else { 1 })
+    }
     fn isolation(&self) -> Isolation {
         match self.isolation.as_str() {
             "read-committed" => Isolation::ReadCommitted,
@@ -175,7 +191,7 @@ impl Args {
             _ => 1,
         };
         let durable = kind != Kind::OndolAsync;
-        Plan { scale: self.scale(), threads: self.threads as usize, seed, end, depth, durable }
+        Plan { scale: self.scale(), threads: self.threads() as usize, seed, end, depth, durable }
     }
 }
 
@@ -184,6 +200,9 @@ pub fn run(args: Args) -> Result<()> {
         return child(&args, folder);
     }
     let folder = args.common.folder()?;
+    if args.wire {
+        return served::run(&args, folder.path());
+    }
     if args.compare {
         return compare(&args, folder.path());
     }
@@ -246,7 +265,7 @@ fn contest(args: &Args, folder: &Path) -> Result<()> {
     report.say(format!(
         "{} warehouses, {} threads, embedded except for PostgreSQL, no think time; the databases are on {}.",
         scale.warehouses,
-        args.threads,
+        args.threads(),
         machine::file_system(folder)
     ));
     for b in &backends {
@@ -456,7 +475,7 @@ fn child_line(args: &Args, kind: Kind, seed: u64) -> Vec<String> {
         vec!["tpcc".into(), "--sides".into(), kind.name().into(), "--seed".into(), seed.to_string()];
     for (name, value) in [
         ("--warehouses", args.warehouses.to_string()),
-        ("--threads", args.threads.to_string()),
+        ("--threads", args.threads().to_string()),
         ("--in-flight", args.in_flight.to_string()),
         ("--isolation", args.isolation.clone()),
         ("--synchronous-commit", args.synchronous_commit.clone()),

@@ -13,14 +13,18 @@
 //!   is given, a fifth of what they reach alone; what they wait is counted from when they were to ask. They
 //!   have a processor of their own, as those of another machine have: else they would wait for the system's
 //!   turns, some milliseconds each.
+//! - **V6** pgbench runs its own transaction on Ondol and PostgreSQL (`bank`).
+mod bank;
+
 use ondol::server::{ServeOptions, Server};
 use ondol::{Database, OpenOptions};
 use ondol_base::event::Event;
 use ondol_base::net::{Interest, Poll, allow_descriptors};
 use ondol_bench::clients::{self, Client, Plan, Request, Speech};
 use ondol_bench::cluster::{self, Cluster};
-use ondol_bench::machine::{family_seconds, resident_bytes_of};
+use ondol_bench::machine::resident_bytes_of;
 use ondol_bench::options::Common;
+use ondol_bench::process::{Process, SOCKET};
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, Quartiles, Sample, verdict};
 use ondol_bench::{Error, Result};
@@ -29,7 +33,7 @@ use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +57,9 @@ pub struct Args {
     /// A server's process: this folder's database
     #[arg(long, hide = true)]
     serve: Option<PathBuf>,
+    /// Where that process listens besides
+    #[arg(long, hide = true)]
+    port: Option<u16>,
     /// The bare loop's process: this socket
     #[arg(long, hide = true)]
     bare: Option<PathBuf>,
@@ -62,7 +69,6 @@ pub struct Args {
 const DESCRIPTORS: u64 = 25_000;
 const NEIGHBOURS: &str = "Selects beside what takes long";
 const IDLE: &str = "Idle connections";
-const SOCKET: &str = ".s.PGSQL.5432";
 const TABLE: &str = "CREATE TABLE customer (id bigint NOT NULL, n integer NOT NULL, name text NOT NULL)";
 const SELECT: &str = "SELECT * FROM customer WHERE id = $1";
 const UPDATE: &str = "UPDATE customer SET n = n + 1 WHERE id = $1";
@@ -72,54 +78,6 @@ fn rows(rows: u64) -> String {
         "INSERT INTO customer SELECT g, 0, 'customer ' || lpad(g::text, 40, '0') FROM generate_series(0, {}) AS g",
         rows - 1
     )
-}
-
-/// A process that serves.
-struct Process {
-    child: Child,
-    socket: PathBuf,
-    /// It ends when its input does.
-    ends_itself: bool,
-}
-
-impl Process {
-    fn start(option: &str, place: &Path, socket: PathBuf) -> Result<Process> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("wire").arg(option).arg(place);
-        Process::run(command, socket, true)
-    }
-    fn run(mut command: Command, socket: PathBuf, ends_itself: bool) -> Result<Process> {
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut process = Process { child: command.spawn()?, socket, ends_itself };
-        for _ in 0..3000 {
-            if UnixStream::connect(&process.socket).is_ok() {
-                return Ok(process);
-            }
-            if let Some(status) = process.child.try_wait()? {
-                return Err(format!("the server's process ended by {status}").into());
-            }
-            std::thread::sleep(Duration::from_millis(10))
-        }
-        Err("the server's process does not listen".into())
-    }
-    fn cpu_seconds(&self) -> f64 {
-        family_seconds(self.child.id())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let ended = self.ends_itself
-            && (0..500).any(|_| {
-                std::thread::sleep(Duration::from_millis(10));
-                matches!(self.child.try_wait(), Ok(Some(_)))
-            });
-        if !ended {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
-    }
 }
 
 /// How Redis is as durable as the others.
@@ -144,11 +102,12 @@ fn until_input_ends() {
 }
 
 /// The process that has Ondol's server.
-fn serve(folder: &Path) -> Result<()> {
+fn serve(folder: &Path, port: Option<u16>) -> Result<()> {
     allow_descriptors(DESCRIPTORS)?;
     let db: Database = OpenOptions::new().open(folder)?;
     let options = ServeOptions {
-        listen: vec![],
+        listen: port.map(|p| format!("127.0.0.1:{p}")).into_iter().collect(),
+        trust_loopback: true,
         sockets: vec![folder.join(SOCKET)],
         connections: 20_000,
         owner: Some(ondol::server::owner_of(folder)?),
@@ -357,7 +316,7 @@ fn idle(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()
     let (mut alone, mut beside, mut kib) = (vec![], vec![], vec![]);
     for round in 0..args.common.rounds() {
         std::thread::sleep(COOLED);
-        let before = resident_bytes_of(process.child.id());
+        let before = resident_bytes_of(process.id());
         alone.push(clients::run(&process.socket, Speech::Postgres, &request, &plan)?);
         let mut all = vec![];
         for n in 0..wanted {
@@ -367,7 +326,7 @@ fn idle(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()
             all.push(c)
         }
         std::thread::sleep(COOLED);
-        let gained = resident_bytes_of(process.child.id()).saturating_sub(before);
+        let gained = resident_bytes_of(process.id()).saturating_sub(before);
         kib.push(gained as f64 / 1024.0 / wanted as f64);
         report.figure("Idle connections", "Ondol", round, "KiB each", kib[round]);
         beside.push(clients::run(&process.socket, Speech::Postgres, &request, &plan)?);
@@ -527,7 +486,7 @@ fn again_and_again(
 
 pub fn run(args: Args) -> Result<()> {
     if let Some(folder) = &args.serve {
-        return serve(folder);
+        return serve(folder, args.port);
     }
     if let Some(socket) = &args.bare {
         return bare(socket);
@@ -636,6 +595,7 @@ pub fn run(args: Args) -> Result<()> {
             cpu_seconds: Box::new(|| bare.cpu_seconds()),
         });
         contests(&args, n, &sides, &mut report)?;
+        bank::contests(&args, &sides, &mut report)?;
         let took =
             server.cpu_seconds() + bare.cpu_seconds() + postgres.as_ref().map_or(0.0, Cluster::cpu_seconds);
         report.children(took)

@@ -14,6 +14,7 @@ pub struct Cluster {
     bin: PathBuf,
     /// Data and socket.
     data: PathBuf,
+    port: String,
     user: Option<(u32, u32)>,
     server: Child,
 }
@@ -48,7 +49,8 @@ fn program(path: PathBuf, user: Option<(u32, u32)>, place: &Path) -> Command {
 }
 
 impl Cluster {
-    /// Makes and starts one below `folder`, which others may look into then.
+    /// Makes and starts one below `folder`, which others may look into then. It listens at its Unix socket
+    /// alone, unless the settings say otherwise.
     pub fn start(bin: &Path, folder: &Path, settings: &[(&str, &str)]) -> Result<Cluster> {
         let user = user()?;
         std::fs::set_permissions(folder, Permissions::from_mode(0o755))?;
@@ -73,7 +75,8 @@ impl Cluster {
             server.arg("-c").arg(format!("{name}={value}"));
         }
         let server = server.stdout(Stdio::null()).stderr(File::create(&log)?).spawn()?;
-        let mut cluster = Cluster { bin: bin.to_path_buf(), data, user, server };
+        let port = settings.iter().find(|s| s.0 == "port").map_or("5432", |s| s.1).to_string();
+        let mut cluster = Cluster { bin: bin.to_path_buf(), data, port, user, server };
         for _ in 0..1000 {
             if cluster.connect().is_ok() {
                 return Ok(cluster);
@@ -88,11 +91,12 @@ impl Cluster {
     }
     pub fn connect(&self) -> Result<Client> {
         let host = self.data.display().to_string().replace('\\', "\\\\").replace('\'', "\\'");
-        Ok(Client::connect(&format!("host='{host}' user=postgres dbname=postgres"), NoTls)?)
+        let address = format!("host='{host}' port={} user=postgres dbname=postgres", self.port);
+        Ok(Client::connect(&address, NoTls)?)
     }
     /// Its Unix socket.
     pub fn socket(&self) -> PathBuf {
-        self.data.join(".s.PGSQL.5432")
+        self.data.join(format!(".s.PGSQL.{}", self.port))
     }
     /// A new folder that the server may write to, and others may look into.
     pub fn folder(&self, path: &Path) -> Result<()> {

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod mapped;
 pub mod options;
 pub mod ours;
+pub mod process;
 pub mod random;
 pub mod report;
 pub mod rounds;

@@ -216,7 +216,18 @@ mod tests {
     #[test]
     fn every_bench_has_its_place_in_the_readme() {
         let readme = std::fs::read_to_string(home().join("README.md")).unwrap();
-        for bench in ["directory", "tpcc", "load", "recovery", "checkpoint", "pmem", "ring", "scan", "wire"] {
+        for bench in [
+            "directory",
+            "tpcc",
+            "load",
+            "recovery",
+            "checkpoint",
+            "pmem",
+            "ring",
+            "scan",
+            "wire",
+            "tpcc-wire",
+        ] {
             published(&readme, bench, "").unwrap();
         }
     }

@@ -97,6 +97,8 @@ pub enum Bound {
     Absolute(f64),
     /// At least so many operations a CPU second.
     PerCore(f64),
+    /// An operation of the one takes at most so many times the CPU seconds of one of the other.
+    CpuAtMost(f64),
 }
 
 struct Aim {
@@ -200,6 +202,11 @@ impl<'a> Contest<'a> {
                 Bound::RateAtLeast(x) => (ratio(|a, b| a / b)?, x, true),
                 Bound::TimeAtMost(x) => (ratio(|a, b| b / a)?, x, false),
                 Bound::Absolute(x) => (Quartiles::of(ours.iter().map(Sample::rate)), x, true),
+                Bound::CpuAtMost(x) => {
+                    let other = against.ok_or_else(|| Error::from("a ratio has two sides"))?;
+                    let each = ours.iter().zip(other).map(|(a, b)| b.per_core() / a.per_core());
+                    (Quartiles::of(each), x, false)
+                }
                 Bound::PerCore(x) => (Quartiles::of(ours.iter().map(Sample::per_core)), x, true),
             };
             let wanted = format!("{} {}", if least { "at least" } else { "at most" }, number(aim));
@@ -259,11 +266,15 @@ mod tests {
         c.aim("nine times", "one", Some("two"), Bound::RateAtLeast(9.0));
         c.aim("a twentieth of the time", "one", Some("two"), Bound::TimeAtMost(0.05));
         c.aim("a core", "two", None, Bound::PerCore(20.0));
+        c.aim("a tenth of the CPU", "one", Some("two"), Bound::CpuAtMost(0.1));
+        c.aim("the CPU of the other", "two", Some("one"), Bound::CpuAtMost(9.0));
         c.run(2, &mut report).unwrap();
         let text = report.markdown(None);
         let line = |what: &str| text.lines().find(|l| l.contains(what)).unwrap().to_string();
         assert!(line("nine times").ends_with(" reached |"));
         assert!(line("a twentieth").ends_with(" missed |"), "{}", line("a twentieth"));
         assert!(line("a core").ends_with(" reached |"));
+        assert!(line("a tenth of the CPU").ends_with(" reached |"));
+        assert!(line("the CPU of the other").ends_with(" missed |"));
     }
 }

@@ -41,6 +41,23 @@ fn tpcc() {
 }
 
 #[test]
+fn tpcc_wire() {
+    let says = [
+        "Transactions, all types: each statement a round trip",
+        "Transactions, all types: an order's lines sent together",
+        "conditions of clause 3.3.2 hold",
+        "Ondol's server: killed after",
+    ];
+    tiny("tpcc", &["--wire"], &says);
+    // From Java too, where it is.
+    let jar = "/usr/share/java/postgresql.jar";
+    if std::path::Path::new(jar).exists() && Command::new("javac").arg("-version").output().is_ok() {
+        let says = ["Transactions, all types: from Java by pgjdbc"];
+        tiny("tpcc", &["--wire", "--jdbc", jar, "--rounds", "1"], &says);
+    }
+}
+
+#[test]
 fn load() {
     tiny("load", &[], &["Ondol COPY"]);
 }
@@ -142,7 +159,9 @@ fn waiters() {
 fn wire() {
     let says =
         ["Selects, 8 clients, pipelines of 50", "Durable updates", "idle connections", "beside a COPY"];
-    tiny("wire", &[], &says);
+    let banks = ["pgbench's TPC-B, 8 clients", "pgbench's TPC-B, 32 clients", "Ondol, prepared"];
+    let is_there = std::path::Path::new("/usr/lib/postgresql/15/bin/pgbench").exists();
+    tiny("wire", &[], &[&says[..], if is_there { &banks } else { &[] }].concat());
 }
 
 #[test]

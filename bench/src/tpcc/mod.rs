@@ -21,6 +21,7 @@ pub mod postgres;
 pub mod schema;
 pub mod sqlite;
 pub mod transactions;
+pub mod wire;
 
 /// How large the database is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

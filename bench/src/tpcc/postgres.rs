@@ -24,7 +24,7 @@ impl Postgres {
     }
 }
 
-fn oid(kind: Kind) -> Type {
+pub(super) fn oid(kind: Kind) -> Type {
     match kind {
         Kind::Int => Type::INT4,
         Kind::Big => Type::INT8,
@@ -82,16 +82,33 @@ fn take_numeric(raw: &[u8], scale: u16) -> Result<i64> {
     Ok(if *sign == 0 { value } else { -value })
 }
 
+/// Writes the binary form of a value; whether it is one (false: NULL).
+pub(super) fn put_value(value: Val<'_>, kind: Kind, out: &mut BytesMut) -> Result<bool> {
+    match (value, kind) {
+        (Val::Null, _) => return Ok(false),
+        (Val::Text(t), _) => out.extend_from_slice(t.as_bytes()),
+        (Val::Int(n), Kind::Int) => out.extend_from_slice(&i32::try_from(n)?.to_be_bytes()),
+        (Val::Int(n), Kind::Big | Kind::Time) => out.extend_from_slice(&n.to_be_bytes()),
+        (Val::Int(n), kind) => put_numeric(n, kind.scale(), out),
+    }
+    Ok(true)
+}
+
+/// Reads the binary form of a value that is not NULL.
+pub(super) fn take_value(raw: &[u8], kind: Kind, out: &mut RowSet) -> Result<()> {
+    match kind {
+        Kind::Int => out.int(i32::from_be_bytes(raw.try_into()?).into()),
+        Kind::Big | Kind::Time => out.int(i64::from_be_bytes(raw.try_into()?)),
+        Kind::Money | Kind::Rate => out.int(take_numeric(raw, kind.scale())?),
+        // char(n) comes with its padding.
+        Kind::Text => out.text(std::str::from_utf8(raw)?.trim_end_matches(' ')),
+    }
+    Ok(())
+}
+
 impl ToSql for Out<'_> {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull> {
-        match (self.0, self.1) {
-            (Val::Null, _) => return Ok(IsNull::Yes),
-            (Val::Text(t), _) => return t.to_sql(ty, out),
-            (Val::Int(n), Kind::Int) => out.extend_from_slice(&i32::try_from(n)?.to_be_bytes()),
-            (Val::Int(n), Kind::Big | Kind::Time) => out.extend_from_slice(&n.to_be_bytes()),
-            (Val::Int(n), kind) => put_numeric(n, kind.scale(), out),
-        }
-        Ok(IsNull::No)
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull> {
+        Ok(if put_value(self.0, self.1, out)? { IsNull::No } else { IsNull::Yes })
     }
     fn accepts(_: &Type) -> bool {
         true
@@ -117,13 +134,7 @@ fn take(r: &postgres::Row, kinds: &[Kind], out: &mut RowSet) -> Result<()> {
             out.null();
             continue;
         };
-        match kind {
-            Kind::Int => out.int(i32::from_be_bytes(raw.try_into()?).into()),
-            Kind::Big | Kind::Time => out.int(i64::from_be_bytes(raw.try_into()?)),
-            Kind::Money | Kind::Rate => out.int(take_numeric(raw, kind.scale())?),
-            // char(n) comes with its padding.
-            Kind::Text => out.text(std::str::from_utf8(raw)?.trim_end_matches(' ')),
-        }
+        take_value(raw, *kind, out)?;
     }
     Ok(())
 }
