@@ -3,6 +3,7 @@
 import psycopg, sys, datetime as dt, decimal, uuid, ipaddress, time, threading, traceback
 
 port = int(sys.argv[1])
+SINCE_3_2 = tuple(int(n) for n in psycopg.__version__.split(".")[:2]) >= (3, 2)
 D = dict(host="127.0.0.1", port=port, user="postgres", dbname="postgres")
 
 
@@ -296,8 +297,8 @@ def _(c):
         with cur.copy("COPY cp FROM STDIN") as cp:
             cp.write("1\tx\t\\N\n")
             raise KeyError("broken off")
-    except KeyError:
-        pass
+    except (KeyError, psycopg.errors.QueryCanceled):
+        pass  # Until 3.2 what the server says of it is raised.
     assert c.execute("select count(*) from cp").fetchone()[0] == 5000
     try:
         with cur.copy("COPY cp FROM STDIN") as cp:
@@ -363,7 +364,7 @@ def _(c):
 
 @check("cancel_safe")
 def _(c):
-    t = threading.Timer(0.3, c.cancel_safe)
+    t = threading.Timer(0.3, c.cancel_safe if SINCE_3_2 else c.cancel)
     t.start()
     t0 = time.time()
     try:
@@ -425,8 +426,9 @@ def _(c):
         c.execute("select * from pp")
     except psycopg.errors.FeatureNotSupported as e:
         assert "cached plan" in str(e)
-    c.execute("deallocate all")
-    c.execute("select * from pp")
+    if SINCE_3_2:  # Before it does not notice.
+        c.execute("deallocate all")
+        c.execute("select * from pp")
     c.execute("drop table pp")
 
 
@@ -446,7 +448,8 @@ def _(c):
     with psycopg.connect(**D, autocommit=True) as d:
         d.execute("notify ch, 'hi'")
         d.execute("select pg_notify('ch','two')")
-    got = [(n.channel, n.payload) for n in c.notifies(timeout=2, stop_after=2)]
+    told = c.notifies(timeout=2, stop_after=2) if SINCE_3_2 else c.notifies()
+    got = [(n.channel, n.payload) for _, n in zip(range(2), told)]
     assert got == [("ch", "hi"), ("ch", "two")], got
 
 
