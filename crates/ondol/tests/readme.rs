@@ -1,4 +1,4 @@
-//! The README's tour and its program do what it says they do, word for word.
+//! The README's tour, its programs and its psql do what it says they do, word for word.
 use std::path::Path;
 use std::process::Command;
 
@@ -47,6 +47,8 @@ fn the_readme_does_what_it_says() {
     ten_lines().unwrap();
     in_your_program().unwrap();
 
+    psql(folder.path());
+
     // The scripts.
     let tour = blocks("sh").into_iter().find(|b| b.contains("--format csv")).unwrap();
     for line in tour.lines() {
@@ -63,6 +65,37 @@ fn the_readme_does_what_it_says() {
     }
     let (output, done) = sh(folder.path(), "target/release/ondol restore other bank.sql", "");
     assert!(done, "{output}");
+}
+
+/// The lines of psql, on what those of Rust have left; where psql is not installed, nothing.
+fn psql(folder: &Path) {
+    let [page] = blocks("psql")[..] else { panic!("psql once") };
+    let mut lines = page.lines();
+    let serve = lines.next().unwrap().strip_prefix("$ ").unwrap();
+    let start = lines.next().unwrap().strip_prefix("$ psql ").unwrap();
+    let is_there = Command::new("psql").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !is_there {
+        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
+        return;
+    }
+    // Its socket only: another server may have the port.
+    let serve = serve.replace(" &", " --socket hello >served 2>&1 & echo $! >number");
+    assert!(sh(folder, &serve, "").1);
+    for _ in 0..500 {
+        if folder.join("hello/.s.PGSQL.5432").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let (typed, shown): (Vec<&str>, Vec<&str>) = lines.partition(|l| l.starts_with("postgres=# "));
+    let input: String = typed.iter().map(|l| format!("{}\n", &l[11..])).collect();
+    let (output, done) = sh(folder, &format!("psql -X {start}"), &input);
+    let end = "kill $(cat number); for i in $(seq 400); do grep -q ended. served && break; sleep 0.05; done";
+    assert!(sh(folder, end, "").1);
+    let said = std::fs::read_to_string(folder.join("served")).unwrap();
+    assert!(said.contains("The server has ended."), "{said}");
+    assert!(done, "{output}");
+    assert_eq!(output.trim_end(), shown.join("\n"));
 }
 
 fn ten_lines() -> ondol::Result<()> {
