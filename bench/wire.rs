@@ -595,7 +595,9 @@ pub fn run(args: Args) -> Result<()> {
             cpu_seconds: Box::new(|| bare.cpu_seconds()),
         });
         contests(&args, n, &sides, &mut report)?;
-        bank::contests(&args, &sides, &mut report)?;
+        if bank::NAME.contains(&args.only) {
+            bank::contests(&args, &sides, &mut report)?;
+        }
         let took =
             server.cpu_seconds() + bare.cpu_seconds() + postgres.as_ref().map_or(0.0, Cluster::cpu_seconds);
         report.children(took)

@@ -57,6 +57,8 @@ fn sample(args: &Args, side: &Side<'_>, mode: &str, clients: u64, round: usize) 
     Ok(Sample { operations: operations as u64, seconds, cpu_s, checksum: None, extra })
 }
 
+pub(super) const NAME: &str = "pgbench's TPC-B";
+
 pub(super) fn contests(args: &Args, sides: &[Side<'_>], report: &mut Report) -> Result<()> {
     let sides: Vec<&Side<'_>> = sides.iter().filter(|s| ["Ondol", "PostgreSQL"].contains(&s.name)).collect();
     if !args.pgbin.join("pgbench").exists() {
@@ -72,7 +74,7 @@ pub(super) fn contests(args: &Args, sides: &[Side<'_>], report: &mut Report) -> 
     for (clients, wanted) in CASES {
         let name = |side: &str, mode: &str| format!("{side}, {mode}");
         let took = Cell::new(0.0);
-        let mut contest = Contest::new(format!("pgbench's TPC-B, {clients} clients"), "transactions");
+        let mut contest = Contest::new(format!("{NAME}, {clients} clients"), "transactions");
         for (side, mode) in sides.iter().flat_map(|s| MODES.map(|m| (s, m))) {
             let took = &took;
             contest.side(name(side.name, mode), move |round| {

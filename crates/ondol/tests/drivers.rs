@@ -15,7 +15,7 @@ fn drive(driver: &str) {
     let is_there = told.contains(" 0 wrong");
     assert!(is_there || told.contains("missing"), "{said}{wrong}");
     let may_miss = std::env::var_os("CI").is_none();
-    assert!(is_there || may_miss, "{told}: scripts/setup installs it");
+    assert!(is_there || may_miss, "{told}: scripts/setup tests installs it");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn psql(folder: &Path) {
     let start = lines.next().unwrap().strip_prefix("$ psql ").unwrap();
     let is_there = Command::new("psql").arg("--version").output().is_ok_and(|o| o.status.success());
     if !is_there {
-        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup installs it");
+        assert!(std::env::var_os("CI").is_none(), "psql is missing: scripts/setup tests installs it");
         return;
     }
     // Its socket only: another server may have the port.

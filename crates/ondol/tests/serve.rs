@@ -110,7 +110,7 @@ fn found(program: &str) -> Option<PathBuf> {
     let is_it = |p: &PathBuf| Command::new(p).arg("--version").output().is_ok_and(|o| o.status.success());
     let found = folders.map(|f| Path::new(f).join(program)).find(|p| p.is_file() && is_it(p));
     let may_miss = std::env::var_os("CI").is_none();
-    assert!(found.is_some() || may_miss, "{program} is missing: scripts/setup installs it");
+    assert!(found.is_some() || may_miss, "{program} is missing: scripts/setup tests installs it");
     found
 }
 

@@ -67,7 +67,7 @@ fn psql() -> Option<PathBuf> {
     let found = folders.map(|f| Path::new(f).join("psql")).find(|p| p.is_file());
     assert!(
         found.is_some() || std::env::var_os("CI").is_none(),
-        "psql is missing: scripts/setup installs it"
+        "psql is missing: scripts/setup tests installs it"
     );
     found
 }

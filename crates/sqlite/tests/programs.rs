@@ -22,7 +22,7 @@ fn shell(lines: &[String]) -> String {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("Debian's sqlite3: scripts/setup installs it");
+        .expect("Debian's sqlite3: scripts/setup tests installs it");
     child.stdin.take().expect("stdin").write_all(lines.join("\n").as_bytes()).expect("a shell that reads");
     let out = child.wait_with_output().expect("an end");
     let all = [out.stdout, out.stderr].concat();

@@ -10,10 +10,15 @@ use ondol_base::sim::Random;
 use ondol_base::sync::{Mutex, yield_point};
 use ondol_base::{clock, thread};
 use ondol_kernel::wait::OVERTAKINGS;
-use ondol_types::{SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// An error as a scene tells it: the code says whether it is one of those that may come.
+fn told(e: SqlError) -> String {
+    format!("{} {e}", e.sqlstate())
+}
 
 /// Nothing here takes so long, unless it waits for nothing.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -116,16 +121,16 @@ impl Meeting {
         let began = clock::now();
         let served: Served = Arc::default();
         let mut holder = self.locker();
-        holder.c.savepoint("s").map_err(|e| e.to_string())?;
+        holder.c.savepoint("s").map_err(told)?;
         let held = strength(r, 0.8);
-        holder.lock(oid, held, Wait::Block).map_err(|e| e.to_string())?;
+        holder.lock(oid, held, Wait::Block).map_err(told)?;
         let start = |n: usize, strength: LockStrength, r: &mut Random, served: &Served| {
             let mut l = self.locker();
             let (waiter, cancel, parker) = (l.c.waiter(), l.cancel.clone(), l.c.parker().clone());
             let (served, rest) = (served.clone(), Duration::from_micros(r.below(300)));
             let partly = r.chance(0.3);
             let body = move || -> Outcome {
-                l.c.savepoint("s").map_err(|e| e.to_string())?;
+                l.c.savepoint("s").map_err(told)?;
                 match l.lock(oid, strength, Wait::Block) {
                     Ok(_) => {}
                     Err(e) if e.sqlstate() == sqlstate::QUERY_CANCELED => return Ok(()),
@@ -136,7 +141,7 @@ impl Meeting {
                 }
                 nap(rest);
                 if partly {
-                    l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?;
+                    l.c.rollback_to_savepoint("s").map_err(told)?;
                     nap(Duration::from_millis(2));
                 }
                 Ok(())
@@ -171,7 +176,7 @@ impl Meeting {
         });
         thread::sleep(Duration::from_micros(r.below(60)));
         match r.chance(0.5) {
-            true => holder.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?,
+            true => holder.c.rollback_to_savepoint("s").map_err(told)?,
             false => holder.c.rollback(),
         }
         join(fibers)?;
@@ -195,7 +200,7 @@ impl Meeting {
         let served = Arc::new(AtomicUsize::new(0));
         let (mut holder, mut l) = (self.locker(), self.locker());
         let (theirs, waiter) = (served.clone(), l.c.waiter());
-        holder.lock(oid, held, Wait::Block).map_err(|e| e.to_string())?;
+        holder.lock(oid, held, Wait::Block).map_err(told)?;
         let again = workers.spawn(0, "taker", move || -> Outcome {
             while !waiter.is_waiting() {
                 nap(Duration::from_micros(20))
@@ -204,7 +209,7 @@ impl Meeting {
             while theirs.load(Ordering::SeqCst) == 0 {
                 holder.c.rollback();
                 holder.begin();
-                holder.lock(oid, held, Wait::Block).map_err(|e| e.to_string())?;
+                holder.lock(oid, held, Wait::Block).map_err(told)?;
                 overtakings += 1;
                 // The last time it had to wait.
                 if overtakings > OVERTAKINGS + 1 {
@@ -214,7 +219,7 @@ impl Meeting {
             Ok(())
         });
         let waits = workers.spawn(0, "waiter", move || -> Outcome {
-            l.lock(oid, strength, Wait::Block).map_err(|e| e.to_string())?;
+            l.lock(oid, strength, Wait::Block).map_err(told)?;
             served.store(1, Ordering::SeqCst);
             Ok(())
         });
@@ -308,7 +313,7 @@ impl Meeting {
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
         let (a, b) = (strength(r, 0.5), strength(r, 0.5));
         let (mut first, mut second) = (self.locker(), self.locker());
-        first.lock(oid, a, Wait::Block).map_err(|e| e.to_string())?;
+        first.lock(oid, a, Wait::Block).map_err(told)?;
         let refused = match second.lock(oid, b, Wait::NoWait) {
             Ok(_) => false,
             Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE => true,
@@ -332,7 +337,7 @@ impl Meeting {
             let (late, partly) = (Duration::from_micros(r.below(100)), r.chance(0.5));
             workers.spawn(i, "sharer", move || -> Outcome {
                 let first = if i < n { KEY_SHARE } else { NO_KEY_UPDATE };
-                l.c.savepoint("s").map_err(|e| e.to_string())?;
+                l.c.savepoint("s").map_err(told)?;
                 l.arrive(oid, first, &arrived)?;
                 while arrived.load(Ordering::SeqCst) < n + 1 {
                     nap(Duration::from_micros(50))
@@ -341,22 +346,22 @@ impl Meeting {
                 if i < n {
                     sharing.fetch_sub(1, Ordering::SeqCst);
                     if partly {
-                        l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?;
+                        l.c.rollback_to_savepoint("s").map_err(told)?;
                         nap(Duration::from_millis(2))
                     }
                     return Ok(());
                 }
-                l.c.savepoint("t").map_err(|e| e.to_string())?;
-                l.lock(oid, UPDATE, Wait::Block).map_err(|e| e.to_string())?;
+                l.c.savepoint("t").map_err(told)?;
+                l.lock(oid, UPDATE, Wait::Block).map_err(told)?;
                 match sharing.load(Ordering::SeqCst) {
                     0 => {}
                     n => return Err(format!("{n} share it still")),
                 }
                 if partly {
                     // Others may share the keys again.
-                    l.c.rollback_to_savepoint("t").map_err(|e| e.to_string())?;
+                    l.c.rollback_to_savepoint("t").map_err(told)?;
                     let mut other = l.at.locker();
-                    other.lock(oid, KEY_SHARE, Wait::NoWait).map_err(|e| e.to_string())?;
+                    other.lock(oid, KEY_SHARE, Wait::NoWait).map_err(told)?;
                 }
                 Ok(())
             })
@@ -372,14 +377,14 @@ impl Meeting {
         let began = clock::now();
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
         let (mut stays, mut goes) = (self.locker(), self.locker());
-        stays.lock(oid, KEY_SHARE, Wait::Block).map_err(|e| e.to_string())?;
-        goes.lock(oid, SHARE, Wait::Block).map_err(|e| e.to_string())?;
+        stays.lock(oid, KEY_SHARE, Wait::Block).map_err(told)?;
+        goes.lock(oid, SHARE, Wait::Block).map_err(told)?;
         let (mut l, mut tries) = (self.locker(), self.locker());
         let (waiter, gone) = (l.c.waiter(), Arc::new(AtomicUsize::new(0)));
         let theirs = gone.clone();
         let (late, rest) = (Duration::from_micros(r.below(100)), Duration::from_micros(r.below(5)));
         let waits = workers.spawn(0, "waiter", move || -> Outcome {
-            l.lock(oid, NO_KEY_UPDATE, Wait::Block).map(drop).map_err(|e| format!("{} {e}", e.sqlstate()))
+            l.lock(oid, NO_KEY_UPDATE, Wait::Block).map(drop).map_err(told)
         });
         let sharer = workers.spawn(1, "sharer", move || -> Outcome {
             while !waiter.is_waiting() {
@@ -430,7 +435,7 @@ impl Meeting {
                     });
                     for step in 0..1 + r.below(3) {
                         if step == 1 {
-                            l.c.savepoint("s").map_err(|e| e.to_string())?
+                            l.c.savepoint("s").map_err(told)?
                         }
                         let oid = l.at.rows[r.below(few) as usize];
                         let strength = strength(&mut r, 0.6);
@@ -460,7 +465,7 @@ impl Meeting {
                         }
                         if step == 1 && r.chance(0.3) {
                             held.lock().retain(|(s, at, ..)| *s != i || *at == 0);
-                            l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?
+                            l.c.rollback_to_savepoint("s").map_err(told)?
                         }
                         nap(Duration::from_micros(r.below(60)))
                     }
@@ -510,7 +515,7 @@ const FAILED: usize = 1 << 16;
 impl Locker {
     /// Locks a row, and tells those who wait for all to have theirs.
     fn arrive(&mut self, oid: Oid, strength: LockStrength, arrived: &AtomicUsize) -> Outcome {
-        let locked = self.lock(oid, strength, Wait::Block).map_err(|e| format!("{} {e}", e.sqlstate()));
+        let locked = self.lock(oid, strength, Wait::Block).map_err(told);
         arrived.fetch_add(if locked.is_ok() { 1 } else { FAILED }, Ordering::SeqCst);
         locked.map(drop)
     }
