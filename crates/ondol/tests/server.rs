@@ -740,6 +740,126 @@ fn extended_queries() {
     assert_eq!(c.told(&[packed(Some(b'Q'), b"SELECT '\xff'\0")]), "E(22021) Z(I)");
 }
 
+/// Registered queries are prepared statements that nobody has prepared.
+#[test]
+fn registered_queries_need_no_parse() {
+    let served = serve(|_| {});
+    let mut c = served.client();
+    c.query(
+        "CREATE TABLE t (id bigint PRIMARY KEY, v text); INSERT INTO t VALUES (7, 'seven'), (8, 'eight');
+         CREATE FUNCTION find(bigint) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE id = $1';
+         CREATE FUNCTION put(bigint, text) RETURNS void LANGUAGE sql AS 'INSERT INTO t VALUES ($1, $2)';
+         CREATE FUNCTION every() RETURNS SETOF bigint LANGUAGE sql AS 'SELECT id FROM t ORDER BY id';
+         CREATE FUNCTION two(int) RETURNS text LANGUAGE sql AS $$ SELECT 'int' $$;
+         CREATE FUNCTION two(text, int4) RETURNS text LANGUAGE sql AS $$ SELECT 'both' $$;
+         CREATE SCHEMA s; CREATE FUNCTION s.\"Odd (\"(int) RETURNS int LANGUAGE sql AS 'SELECT $1 + 1'",
+    );
+    let run = |name: &str, values: &[&str]| [bind("", name, values), execute("", 0)].concat();
+    let all = c.ask(&[describe('S', "ondol.find"), sync()]);
+    assert_eq!((all[0].kind, all[0].i16(0), all[0].i32(2)), ('t', 1, 20));
+    assert_eq!(all[1].columns(), [("id".to_string(), 20, 0), ("v".to_string(), 25, 0)]);
+    let one = "2 D(7,seven) C(SELECT 1) Z(I)";
+    assert_eq!(c.told(&[run("ondol.find", &["7"]), sync()]), one);
+    assert_eq!(c.told(&[describe('S', "ondol.put"), sync()]), "t n Z(I)");
+    assert_eq!(c.told(&[run("ondol.put", &["9", "nine"]), sync()]), "2 C(INSERT 0 1) Z(I)");
+    assert_eq!(c.told(&[run("ondol.put", &["9", "nine"]), sync()]), "2 E(23505) Z(I)");
+    let seven = 7i64.to_be_bytes();
+    let all = c.ask(&[bind_as("", "ondol.find", &[1], &[Some(&seven)], &[1]), execute("", 0), sync()]);
+    assert_eq!(all[1].values(), [Some(seven.to_vec()), Some(b"seven".to_vec())]);
+    // Several in a pipeline, and one that is none between them.
+    let pipeline = [run("ondol.find", &["7"]), run("ondol.find", &["8"]), run("ondol.every", &[])];
+    let told = "2 D(7,seven) C(SELECT 1) 2 D(8,eight) C(SELECT 1) 2 D(7) D(8) D(9) C(SELECT 3) Z(I)";
+    assert_eq!(c.told(&[pipeline.concat(), sync()]), told);
+    c.send(&[
+        run("ondol.find", &["7"]),
+        sync(),
+        run("ondol.find", &["x"]),
+        sync(),
+        run("ondol.find", &[]),
+        sync(),
+    ]);
+    let told: Vec<String> = (0..3).flat_map(|_| c.until_ready()).map(|m| m.to_string()).collect();
+    assert_eq!(told.join(" "), format!("{one} E(22P02) Z(I) E(08P01) Z(I)"));
+    // In pieces: as an unnamed portal, and as a named one, which is a cursor.
+    let pieces = [bind("", "ondol.every", &[]), execute("", 2), execute("", 2), execute("", 2), sync()];
+    assert_eq!(c.told(&pieces), "2 D(7) D(8) s D(9) C(SELECT 1) C(SELECT 0) Z(I)");
+    assert_eq!(c.query("BEGIN"), "C(BEGIN) Z(T)");
+    assert_eq!(c.told(&[bind("p", "ondol.every", &[]), execute("p", 1), sync()]), "2 D(7) s Z(T)");
+    assert_eq!(c.query("FETCH p"), "T(id) D(8) C(FETCH 1) Z(T)");
+    assert_eq!(
+        c.told(&[bind("q", "ondol.put", &["1", "x"]), execute("q", 0), sync()]),
+        "2 C(INSERT 0 1) Z(T)"
+    );
+    assert_eq!(c.told(&[bind("", "ondol.none", &[]), sync()]), "E(26000) Z(E)");
+    assert_eq!(c.told(&[bind("", "ondol.every", &[]), sync()]), "E(25P02) Z(E)");
+    assert_eq!(c.told(&[bind("", "ondol.two(int)", &["1"]), sync()]), "E(25P02) Z(E)");
+    assert_eq!(c.query("ROLLBACK"), "C(ROLLBACK) Z(I)");
+    // Names: as SQL reads them, with types where several have one.
+    for (name, values, wanted) in [
+        ("ondol.two(integer)", &["1"][..], "2 D(int) C(SELECT 1) Z(I)"),
+        ("ondol.Two( text , int4 )", &["1", "2"], "2 D(both) C(SELECT 1) Z(I)"),
+        ("ondol.public.find(bigint)", &["7"], one),
+        ("ondol.s.\"Odd (\"", &["7"], "2 D(8) C(SELECT 1) Z(I)"),
+        ("ondol.two", &["1"], "E(42725) Z(I)"),
+        ("ondol.two(bigint)", &["1"], "E(26000) Z(I)"),
+        ("ondol.two(nothing)", &["1"], "E(42704) Z(I)"),
+        ("ondol.s.find", &["1"], "E(26000) Z(I)"),
+        ("ondol.lower", &["1"], "E(26000) Z(I)"),
+        ("ondol.", &[], "E(26000) Z(I)"),
+        ("ondol.find x", &["7"], "E(26000) Z(I)"),
+        ("find", &["7"], "E(26000) Z(I)"),
+    ] {
+        assert_eq!(c.told(&[run(name, values), sync()]), wanted, "{name}")
+    }
+    // Nobody drops them; a statement of the client's own hides one of the same name until it goes.
+    for text in ["DISCARD ALL", "DEALLOCATE ALL"] {
+        assert_eq!(c.query(text), format!("C({text}) Z(I)"));
+        assert_eq!(
+            c.told(&[close('S', "ondol.find"), run("ondol.find", &["7"]), sync()]),
+            format!("3 {one}")
+        );
+    }
+    assert_eq!(c.query("DEALLOCATE \"ondol.find\""), "E(26000) Z(I)");
+    let own = parse("ondol.find", "SELECT 'own'", &[]);
+    assert_eq!(c.told(&[own, run("ondol.find", &[]), sync()]), "1 2 D(own) C(SELECT 1) Z(I)");
+    assert_eq!(c.told(&[close('S', "ondol.find"), run("ondol.find", &["7"]), sync()]), format!("3 {one}"));
+    // What others define, and what an own transaction does.
+    let mut other = served.client();
+    other.query(
+        "DROP FUNCTION put; CREATE OR REPLACE FUNCTION find(bigint) RETURNS SETOF t LANGUAGE sql
+                 AS 'SELECT * FROM t WHERE id = $1 + 1'",
+    );
+    assert_eq!(c.told(&[run("ondol.find", &["6"]), sync()]), one);
+    assert_eq!(c.told(&[run("ondol.put", &["6", ""]), sync()]), "E(26000) Z(I)");
+    c.query("BEGIN; CREATE FUNCTION fresh() RETURNS int LANGUAGE sql AS 'SELECT 5'");
+    assert_eq!(c.told(&[run("ondol.fresh", &[]), sync()]), "2 D(5) C(SELECT 1) Z(T)");
+    assert_eq!(other.told(&[run("ondol.fresh", &[]), sync()]), "E(26000) Z(I)");
+    c.query("ROLLBACK; SET search_path = s");
+    assert_eq!(c.told(&[run("ondol.fresh", &[]), sync()]), "E(26000) Z(I)");
+    assert_eq!(c.told(&[run("ondol.find", &["6"]), sync()]), "E(26000) Z(I)");
+    assert_eq!(c.told(&[run("ondol.\"Odd (\"", &["6"]), sync()]), "2 D(7) C(SELECT 1) Z(I)");
+    // Whoever holds EXECUTE of a query, and nothing else, runs it with its owner's rights.
+    other.query(
+        "CREATE ROLE ann LOGIN; REVOKE EXECUTE ON FUNCTION find, every FROM PUBLIC;
+                 GRANT EXECUTE ON FUNCTION find TO ann",
+    );
+    let mut ann = served.connect();
+    ann.start(&[("user", "ann"), ("database", "postgres")]);
+    assert_eq!(ann.query("SELECT * FROM t"), "E(42501) Z(I)");
+    let found = "2 D(7,seven) C(SELECT 1)";
+    assert_eq!(ann.told(&[run("ondol.find", &["6"]), sync()]), format!("{found} Z(I)"));
+    let both = [run("ondol.find", &["6"]), run("ondol.find", &["6"]), sync()];
+    assert_eq!(ann.told(&both), format!("{found} {found} Z(I)"));
+    assert_eq!(ann.told(&[describe('S', "ondol.every"), sync()]), "E(42501) Z(I)");
+    assert_eq!(ann.told(&[run("ondol.s.\"Odd (\"", &["6"]), sync()]), "E(42501) Z(I)");
+    other.query("REVOKE EXECUTE ON FUNCTION find FROM ann");
+    assert_eq!(ann.told(&[run("ondol.find", &["6"]), sync()]), "E(42501) Z(I)");
+    assert_eq!(c.query("SET search_path = public; SET ROLE ann"), "C(SET) C(SET) Z(I)");
+    assert_eq!(c.told(&[run("ondol.find", &["6"]), sync()]), "E(42501) Z(I)");
+    assert_eq!(c.query("RESET ROLE"), "C(RESET) Z(I)");
+    assert_eq!(c.told(&[run("ondol.find", &["6"]), sync()]), one);
+}
+
 #[test]
 fn pipelines_are_transactions() {
     let served = serve(|_| {});

@@ -535,6 +535,7 @@ impl Talk {
             return Ok(statement.clone());
         }
         self.statements.remove(name);
+        // A registered query is there without it (prepared/H3).
         let prepared = s.prepare_by_name(name)?;
         let text = prepared.source().0.to_string();
         let statement = Rc::new(Statement { prepared, text, from: 0 });
@@ -775,11 +776,7 @@ impl Talk {
                     false => Ok(Executed::Done(tag.clone())),
                 }
             }
-            _ if prepared.is_planned()
-                && text.trim_start().get(..6).is_some_and(|w| w.eq_ignore_ascii_case("select")) =>
-            {
-                Ok(Executed::Done("SELECT 0".to_string()))
-            }
+            _ if prepared.is_select() => Ok(Executed::Done("SELECT 0".to_string())),
             _ => Err(cannot_be_run(name)),
         }
     }

@@ -7,7 +7,6 @@
 //! - **C3** A statement that changes rows is run to its end when the first rows are fetched, and what it gave
 //!   is kept. So is one of the few that cannot be left between two rows, when it is opened. One that locks
 //!   rows locks them as they are fetched.
-use crate::session::Session;
 use crate::session::facts::Facts;
 use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
@@ -15,7 +14,7 @@ use crate::session::planned::{STALE_LIMIT, Telling, churning, is_stale, transact
 use crate::session::prepared::Prepared;
 use crate::session::rows::{Column, Row, Rows, styled};
 use crate::session::runtime::{UNTIMED, context_for};
-use crate::session::{params, with_refs};
+use crate::session::{QueryId, Session, params, with_refs};
 use ondol_engine::{Charge, Connection, Portal, Token, portal};
 use ondol_sql::code::program::Tag;
 use ondol_sql::interpret::rows::{RowBuffer, RowView};
@@ -35,8 +34,7 @@ enum Source {
     Reading(Suspended),
     /// C3: not run yet.
     Waiting {
-        text: Arc<str>,
-        types: Vec<TypeId>,
+        made: Made,
         params: Vec<Value>,
         portal: Portal,
     },
@@ -48,6 +46,12 @@ enum Source {
         tag: Option<String>,
         portal: Option<Portal>,
     },
+}
+
+/// What a plan was made of.
+pub(crate) enum Made {
+    Text(Arc<str>, Vec<TypeId>),
+    Query(QueryId),
 }
 
 /// Rows that are charged to the database's memory limit.
@@ -225,7 +229,7 @@ impl Session {
                 let ready = s.ready(sql, &[])?;
                 let plan = plan_of(&ready)?;
                 let fitted = s.fit(params, &plan.program.params)?;
-                match with_refs(&fitted, |refs| s.open_plan(&plan, (sql, &[]), refs)) {
+                match with_refs(&fitted, |refs| s.open_plan(&plan, || Made::Text(sql.into(), vec![]), refs)) {
                     Err(e) if is_stale(&e) => s.plans.forget(),
                     done => return done,
                 }
@@ -274,7 +278,7 @@ impl Session {
         if params.len() != prepared.params().len() {
             return Err(params::count_mismatch(params.len(), prepared.params().len()));
         }
-        self.timed(|s| s.with_prepared(prepared, |s, plan| s.open_plan(plan, prepared.source(), params)))
+        self.timed(|s| s.with_prepared(prepared, |s, plan| s.open_plan(plan, || prepared.made(), params)))
     }
 
     /// Fetches up to `most` rows, which replace those in `rows`. How many there were: fewer than `most` at
@@ -308,11 +312,11 @@ impl Session {
         })
     }
 
-    /// Opens a cursor for a plan; `source` is what it was made of.
+    /// Opens a cursor for a plan; `made` is what it was made of.
     pub(crate) fn open_plan(
         &mut self,
         plan: &Arc<Plan>,
-        (text, types): (&str, &[TypeId]),
+        made: impl FnOnce() -> Made,
         params: &[ValueRef<'_>],
     ) -> SqlResult<Cursor> {
         if self.connection.is_failed() {
@@ -328,7 +332,7 @@ impl Session {
         if !Suspended::can_be_left(program) {
             let portal = self.connection.open_mark(program.catalog_version)?;
             let params = params.iter().map(|v| v.to_owned()).collect();
-            let source = Source::Waiting { text: text.into(), types: types.to_vec(), params, portal };
+            let source = Source::Waiting { made: made(), params, portal };
             return Ok(Cursor { plan, source, failed: false });
         }
         let suspended = self
@@ -392,12 +396,17 @@ impl Session {
                 suspended.stop();
                 replace(&mut cursor.source, rows, None)
             }
-            Source::Waiting { text, types, params, portal } => {
+            Source::Waiting { made, params, portal } => {
                 if !self.connection.has_portal(portal) {
                     return Err(portal::closed());
                 }
                 let mut whole = Whole { kept: rows, tag: String::new() };
-                self.plan_and_run(text, types, params, &mut whole)?;
+                match made {
+                    Made::Text(text, types) => self.plan_and_run(text, types, params, &mut whole)?,
+                    Made::Query(query) => with_refs(params, |refs| {
+                        self.with_query(*query, |s, plan| s.run_statement(plan, refs, &mut whole))
+                    })?,
+                }
                 if whole.kept.rows.columns() != &cursor.plan.columns[..] {
                     // The transaction has changed a definition since.
                     return Err(SqlError::changed_result());

@@ -13,7 +13,7 @@
 //!
 //! Source: PostgreSQL 15's documentation of these statements, and its answers.
 use crate::session::Session;
-use crate::session::cursor::{Cursor, KeptRows, cannot_be_run};
+use crate::session::cursor::{Cursor, KeptRows, Made, cannot_be_run};
 use crate::session::output::Output;
 use crate::session::params::with_refs;
 use crate::session::plan::Plan;
@@ -355,7 +355,8 @@ impl Session {
             self.refuse_read_only(plan.program.tag.of_writing())?
         }
         let fitted = self.fit(params, &plan.program.params)?;
-        let mut cursor = with_refs(&fitted, |refs| self.open_plan(&plan, ("", &[]), refs))?;
+        let mut cursor =
+            with_refs(&fitted, |refs| self.open_plan(&plan, || Made::Text("".into(), vec![]), refs))?;
         let locks = !declare.query.locks.is_empty();
         let shown = plan.columns.len() - declare.rows.len();
         // Rows that were sorted are not read where they are: PostgreSQL knows of no current one.

@@ -368,8 +368,10 @@ impl Session {
                 format!("there is no registered query with the ID {}", query.0),
             ));
         };
-        let plan = self.plans.query(query.0, known, || Ok(Plan::new(program_of(function, &catalog)?)))?;
-        self.check_query(&catalog, function, &plan)?;
+        let plan = self
+            .plans
+            .query(query.0, known, || on_thread_stack(|| Ok(Plan::new(program_of(function, &catalog)?))))?;
+        on_thread_stack(|| self.check_query(&catalog, function, &plan))?;
         self.plans.own_query(query.0, &plan);
         Ok(plan)
     }

@@ -5,6 +5,10 @@
 //!   path: a session with another finds its plans by their text.
 //! - **H2** Borrowed values are taken as they are: each must be NULL or of its parameter's type. Values of
 //!   [`Session::execute_prepared`] are converted as those of [`Session::query`].
+//! - **H3** A registered query is a prepared statement that nobody has prepared. It has no plan of its own:
+//!   it runs by the one that the session has for calls of the query. What its name means is settled for a
+//!   dictionary, a path and a role.
+use crate::session::cursor::Made;
 use crate::session::output::{Gather, Outcome, Output};
 #[cfg(feature = "server")]
 use crate::session::params::with_refs;
@@ -13,9 +17,15 @@ use crate::session::planned::{STALE_LIMIT, churning, is_stale, transaction_faile
 #[cfg(feature = "server")]
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows, styled};
-use crate::session::{Called, Session, params, split};
+use crate::session::{Called, QueryId, Session, params, split};
+#[cfg(feature = "server")]
+use ondol_engine::acl::USAGE;
+#[cfg(feature = "server")]
+use ondol_sql::catalog;
 #[cfg(feature = "server")]
 use ondol_sql::code::program::Tag;
+#[cfg(feature = "server")]
+use ondol_sql::needs::denied;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -31,11 +41,28 @@ pub struct Prepared {
     /// It gives rows, also such without columns.
     #[cfg(feature = "server")]
     has_result: bool,
+    #[cfg(feature = "server")]
+    is_select: bool,
     params: Vec<TypeId>,
     columns: Arc<[Column]>,
     /// Whose plan it is.
     database: Weak<ondol_engine::Database>,
+    #[cfg(feature = "server")]
+    registered: Option<Registered>,
 }
+
+/// H3
+#[cfg(feature = "server")]
+struct Registered {
+    query: QueryId,
+    is_look_up: bool,
+    /// The version of the dictionary, the path and the role that its name was looked up by.
+    by: (u64, Arc<str>, u32),
+}
+
+/// Names of registered queries as prepared statements begin so.
+#[cfg(feature = "server")]
+const REGISTERED: &str = "ondol.";
 
 impl Prepared {
     /// The types of $1, $2, ...
@@ -58,11 +85,32 @@ impl Prepared {
     /// It looks rows up by their keys and gives them, which can be done for many at once.
     #[cfg(feature = "server")]
     pub(crate) fn is_look_up(&self) -> bool {
-        self.plan.borrow().as_ref().is_some_and(|p| p.is_look_up)
+        match &self.registered {
+            Some(r) => r.is_look_up,
+            None => self.plan.borrow().as_ref().is_some_and(|p| p.is_look_up),
+        }
+    }
+    /// It gives rows that it reads, and changes none.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_select(&self) -> bool {
+        self.is_select
+    }
+    /// The registered query that it is.
+    pub(crate) fn query(&self) -> Option<QueryId> {
+        #[cfg(feature = "server")]
+        return self.registered.as_ref().map(|r| r.query);
+        #[cfg(not(feature = "server"))]
+        None
     }
     /// What it is made of: its text, and the types that were given.
     pub(crate) fn source(&self) -> (&str, &[TypeId]) {
         (&self.text, &self.types)
+    }
+    pub(crate) fn made(&self) -> Made {
+        match self.query() {
+            Some(query) => Made::Query(query),
+            None => Made::Text(self.text.clone(), self.types.clone()),
+        }
     }
     fn is_of(&self, session: &Session) -> bool {
         std::ptr::eq(self.database.as_ptr(), Arc::as_ptr(&session.database.engine))
@@ -122,9 +170,13 @@ impl Session {
             is_planned: plan.is_some(),
             #[cfg(feature = "server")]
             has_result: !columns.is_empty() || plan.as_ref().is_some_and(|p| p.program.tag == Tag::Select),
+            #[cfg(feature = "server")]
+            is_select: plan.as_ref().is_some_and(|p| p.program.tag == Tag::Select),
             params: ready.params().to_vec(),
             columns,
             database: Arc::downgrade(&self.database.engine),
+            #[cfg(feature = "server")]
+            registered: None,
         };
         plan.into_iter().for_each(|p| prepared.keep(p, self));
         Ok(prepared)
@@ -150,19 +202,64 @@ impl Session {
     /// Whether the name means that statement still.
     #[cfg(feature = "server")]
     pub(crate) fn is_name_of(&self, name: &str, prepared: &Prepared) -> bool {
-        self.plans.prepared.get(name).is_some_and(|n| Arc::ptr_eq(&n.text, &prepared.text))
+        let own = self.plans.prepared.get(name);
+        match &prepared.registered {
+            Some(r) => {
+                let (version, path, role) = &r.by;
+                own.is_none()
+                    && *version == self.connection.catalog_version()
+                    && **path == *self.listed()
+                    && *role == self.role()
+            }
+            None => own.is_some_and(|n| Arc::ptr_eq(&n.text, &prepared.text)),
+        }
     }
-    /// The statement of that name, prepared once more.
+    /// The statement of that name, prepared once more; or else the registered query.
     #[cfg(feature = "server")]
     pub(crate) fn prepare_by_name(&mut self, name: &str) -> SqlResult<Prepared> {
         let Some(named) = self.plans.prepared.get(name).cloned() else {
-            let message = format!("prepared statement \"{name}\" does not exist");
-            return Err(SqlError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, message));
+            let found = name.strip_prefix(REGISTERED).map_or(Ok(None), |n| self.registered(n))?;
+            return found.ok_or_else(|| {
+                let message = format!("prepared statement \"{name}\" does not exist");
+                SqlError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, message)
+            });
         };
         let mut prepared = self.prepare_typed(&named.text, &named.types)?;
         // The same text, so that the name is known as its own.
         prepared.text = named.text;
         Ok(prepared)
+    }
+    /// A registered query as a prepared statement (H3), by its name as regproc or regprocedure reads it:
+    /// with the types of its arguments in parentheses where several have the name.
+    #[cfg(feature = "server")]
+    fn registered(&mut self, name: &str) -> SqlResult<Option<Prepared>> {
+        if self.connection.is_failed() {
+            return Err(transaction_failed());
+        }
+        let dictionary = self.connection.catalog();
+        self.identify_by(&dictionary);
+        let facts = self.facts();
+        let found = facts.sight().map(|sight| catalog::users_function(&sight, name).map(|f| f.cloned()));
+        let Some(function) = found.transpose()?.flatten() else { return Ok(None) };
+        if !dictionary.may_use_schema(self.role(), function.schema, USAGE) {
+            return Err(denied("schema", dictionary.schema_name(function.schema)));
+        }
+        let query = QueryId(function.id);
+        let by = (dictionary.version, self.identity.listed.clone(), self.role());
+        let plan = self.query_plan(query)?;
+        let tag = plan.program.tag;
+        Ok(Some(Prepared {
+            text: format!("{REGISTERED}{name}").into(),
+            types: vec![],
+            plan: RefCell::default(),
+            is_planned: true,
+            has_result: !plan.columns.is_empty() || tag == Tag::Select,
+            is_select: tag == Tag::Select,
+            params: plan.program.params.clone(),
+            columns: plan.columns.clone(),
+            database: Arc::downgrade(&self.database.engine),
+            registered: Some(Registered { query, is_look_up: plan.is_look_up, by }),
+        }))
     }
     #[cfg(feature = "server")]
     pub(crate) fn forget_prepared(&mut self, name: &str) {
@@ -256,6 +353,9 @@ impl Session {
         if !prepared.is_of(self) {
             return None;
         }
+        if let Some(query) = prepared.query() {
+            return self.call_point(query, params, rows);
+        }
         self.call_point_of(prepared.plan.borrow().as_ref()?, params, rows)
     }
     #[inline(never)]
@@ -294,6 +394,17 @@ impl Session {
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "the statement was prepared in another database",
             ));
+        }
+        if let Some(query) = prepared.query() {
+            let done = self.with_query(query, |s, plan| match plan.program.params == prepared.params {
+                true => f(s, plan),
+                false => Err(SqlError::changed_result()),
+            });
+            // A place in the query's body means nothing to who calls it.
+            return done.map_err(|mut e| {
+                e.0.position = None;
+                e
+            });
         }
         for _ in 0..STALE_LIMIT {
             let kept = if self.plans.has_usual_path() { prepared.plan.take() } else { None };

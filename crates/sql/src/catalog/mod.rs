@@ -40,6 +40,7 @@ mod user;
 mod view;
 
 pub use activity::Backend;
+pub use name::users_function;
 pub(crate) use relation::function_relation;
 pub use relation::{Relation, by_key, relation};
 pub(crate) use rows::keys_of;

@@ -279,6 +279,29 @@ fn functions<'a>(sight: &Sight<'a>, schema: &str, name: &str) -> Vec<&'a Arc<Fun
     all.filter(|f| f.name == name && Some(f.schema) == number).collect()
 }
 
+/// The users' function that a text names; with the types of its arguments in parentheses it is one of several
+/// by the name. None: there is no such function, or the text is no name.
+pub fn users_function<'a>(sight: &Sight<'a>, text: &str) -> SqlResult<Option<&'a Arc<FunctionDef>>> {
+    let Ok((name, rest)) = leading_parts(text) else { return Ok(None) };
+    let Ok((schema, name)) = qualified(sight, "qualified", text, name) else { return Ok(None) };
+    let found = functions(sight, &schema, &name);
+    if rest.starts_with('(') && !found.is_empty() {
+        let (_, types) = signature(sight, text, false)?;
+        let types: Vec<u32> = types.iter().flatten().map(|t| t.id.oid()).collect();
+        let is_it = |f: &&Arc<FunctionDef>| f.arg_types().map(|t| t.oid()).eq(types.iter().copied());
+        return Ok(found.into_iter().find(is_it));
+    }
+    match found[..] {
+        [only] if rest.is_empty() => Ok(Some(only)),
+        [_, ..] if rest.is_empty() => {
+            let message = format!("function name \"{text}\" is not unique");
+            let error = SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message);
+            Err(error.hint("Name the types of its arguments as well, as in f(integer, text)."))
+        }
+        _ => Ok(None),
+    }
+}
+
 fn collations() -> impl Iterator<Item = (u32, String)> {
     fixed::rows("pg_collation").iter().map(|row| {
         let number = match row.first() {
