@@ -115,6 +115,20 @@ impl Client {
         self.stream.write_all(&message).ok()?;
         self.answer()
     }
+    /// Prepares a statement, and executes it so many times in one go; what the last gave.
+    fn pipeline(&mut self, text: &str, count: usize) -> Option<String> {
+        let message =
+            |kind: u8, body: &[u8]| [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
+        let mut all = message(b'P', format!("p\0{text}\0\0\0").as_bytes());
+        for _ in 0..count {
+            all.extend(message(b'B', b"\0p\0\0\0\0\0\0\0"));
+            all.extend(message(b'E', b"\0\0\0\0\0"))
+        }
+        all.extend(message(b'C', b"Sp\0"));
+        all.extend(message(b'S', b""));
+        self.stream.write_all(&all).ok()?;
+        self.answer()
+    }
     fn show(&mut self, name: &str) -> String {
         self.query(&format!("SHOW {name}")).unwrap()
     }
@@ -219,11 +233,28 @@ fn the_log_tells_who_comes_and_what_takes_long() {
     c.query("SELECT pg_sleep(0.06) /* long */; SELECT 1").unwrap();
     server.logged("statement: SELECT pg_sleep(0.06) /* long */; SELECT 1\n");
     c.query("SELECT 'short'").unwrap();
-    drop(c);
+    // Look-ups that are executed together.
+    c.query("CREATE TABLE t (a integer PRIMARY KEY); INSERT INTO t VALUES (1)").unwrap();
+    let mut other = server.client("postgres");
+    assert_eq!(c.pipeline("SELECT a FROM t WHERE a = 1", 3).as_deref(), Some("1 1 1"));
+    let seen = "SELECT query, state, query_start >= backend_start, state_change >= query_start,
+                now() - query_start BETWEEN '0' AND '1 min' FROM pg_stat_activity WHERE query LIKE 'SELECT a%'";
+    let told = other.query(seen);
+    assert_eq!(told.as_deref(), Some("SELECT a FROM t WHERE a = 1 idle t t t"));
+    drop((c, other));
     server.logged("LOG:  disconnection: session time: ");
     server.client("nobody");
     server.logged("FATAL:  role \"nobody\" does not exist, from 127.0.0.1:");
-    assert!(!server.log().contains("short"));
+    assert!(!server.log().contains("short") && !server.log().contains("look-ups"));
+    drop(server);
+    let server = Process::start(folder.path(), |c| {
+        c.args(["-c", "log_min_duration_statement=0"]);
+    })
+    .unwrap();
+    server.client("postgres").pipeline("SELECT a FROM t WHERE a = 1 /* many */", 3).unwrap();
+    server.logged(" ms  3 look-ups, the first: SELECT a FROM t WHERE a = 1 /* many */\n");
+    server.client("postgres").pipeline("SELECT a FROM t WHERE a = 1 /* one */", 1).unwrap();
+    server.logged(" ms  statement: SELECT a FROM t WHERE a = 1 /* one */\n");
     drop(server);
     let options = ["-c", "log_connections=on", "-c", "log_destination=jsonlog"];
     let server = Process::start(folder.path(), |c| {

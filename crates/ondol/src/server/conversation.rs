@@ -320,7 +320,7 @@ impl Client {
                 server.doors.get().into_iter().flat_map(|d| d.iter()).for_each(|d| d.tell())
             }
         };
-        let seen = Seen::new(who, Box::new(signal));
+        let seen = Seen::new(who, Box::new(signal), connection.door.meter.clone());
         shared.database.board.enter(seen.clone());
         seen
     }

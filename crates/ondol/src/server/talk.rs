@@ -233,19 +233,22 @@ impl Talk {
         self.idle[usize::from(!in_transaction)]
     }
 
-    /// A statement is over: those that took long are logged.
-    fn tell_duration(&self, s: &Session) {
+    /// Statements are over, one or so many look-ups together: what took long is logged.
+    fn tell_duration(&self, s: &Session, count: usize) {
         if let Some(seen) = &s.seen
             && let Some((ms, text)) = seen.took(&s.database.board)
         {
-            let message = format!("duration: {ms:.3} ms  statement: {text}");
+            let message = match count {
+                1 => format!("duration: {ms:.3} ms  statement: {text}"),
+                n => format!("duration: {ms:.3} ms  {n} look-ups, the first: {text}"),
+            };
             let fields = [("duration_ms", format!("{ms:.3}")), ("statement", text)];
             log::tell(s.database.board.form(), "LOG", Some(&seen.subject()), &message, &fields)
         }
     }
 
     fn ready(&mut self, s: &Session, connection: &Connection) {
-        self.tell_duration(s);
+        self.tell_duration(s, 1);
         let mut out = connection.output.borrow_mut();
         result::tell_notices(&self.around.notices, &mut out);
         self.report(s, &mut out);
@@ -459,6 +462,7 @@ impl Talk {
                 }
                 Ok(tag)
             });
+            look(s);
             match done {
                 Ok(tag) => {
                     let mut out = connection.output.borrow_mut();
@@ -661,7 +665,8 @@ impl Talk {
         let before = s.in_transaction();
         let statement = portal.statement.clone();
         let done = self.run_portal(s, &name, &mut portal, most, connection, incoming);
-        self.tell_duration(s);
+        look(s);
+        self.tell_duration(s, 1);
         if before && !s.in_transaction() {
             // T3
             self.portals.clear()
@@ -783,14 +788,25 @@ impl Talk {
 
     fn sync(&mut self, s: &mut Session, connection: &Connection) {
         self.skips = false;
+        let commits = s.implicit;
         match s.end_implicit() {
             Ok(token) => self.token = self.token.max(token),
             Err(e) => self.tell_error(s, &e, ("", 0), connection),
+        }
+        if commits {
+            look(s)
         }
         if !s.in_transaction() {
             self.portals.clear()
         }
         self.ready(s, connection)
+    }
+}
+
+/// Something has ended: the clock is looked at (meter/M2).
+fn look(s: &Session) {
+    if let Some(seen) = &s.seen {
+        seen.meter.look();
     }
 }
 

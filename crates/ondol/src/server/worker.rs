@@ -10,6 +10,7 @@ use super::connection::{Connection, OUTPUT_MOST, Peer, State, Stream};
 use super::conversation::Served;
 use super::{End, Shared, log};
 use crate::session::held::TokenQueue;
+use crate::session::meter::Meter;
 use ondol_base::event::Event;
 use ondol_base::fiber::{self, Bell};
 use ondol_base::net::{Interest, Poll, Ready};
@@ -46,6 +47,7 @@ pub(super) struct Door {
     /// Keys of connections that something was told on a channel.
     notified: Mutex<Vec<u64>>,
     bell: OnceLock<Bell>,
+    pub meter: Arc<Meter>,
     /// Some of its sessions are to end.
     told: AtomicBool,
 }
@@ -108,6 +110,7 @@ impl Worker {
             count: AtomicUsize::new(0),
             notified: Mutex::default(),
             bell: OnceLock::new(),
+            meter: Arc::new(Meter::new()),
             told: AtomicBool::new(false),
         });
         let its = door.clone();
@@ -172,6 +175,11 @@ impl Worker {
                 thread::sleep(Duration::from_millis(10))
             }
             self.fibers.is_awake();
+            // meter/M2
+            self.door.meter.look();
+            if self.now() >= self.look {
+                self.door.meter.set()
+            }
             for r in &ready {
                 match r.key {
                     TOLD => {
@@ -208,6 +216,10 @@ impl Worker {
         Some(until.saturating_sub(clock::now()))
     }
 
+    /// When the clock was last looked at.
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.door.meter.looked())
+    }
     fn of(&self, key: u64) -> Option<&Rc<Connection>> {
         let place = usize::try_from((key & u64::from(u32::MAX)).checked_sub(FIRST)?).ok()?;
         self.places.get(place)?.as_ref().filter(|c| c.key == key)
@@ -352,7 +364,7 @@ impl Worker {
         }
         for Finished { key, served, token } in finished {
             let Some(connection) = self.of(key).cloned() else { continue };
-            connection.last_used.set(clock::now());
+            connection.last_used.set(self.now());
             if served == Served::Over {
                 self.end(&connection)
             }
@@ -388,7 +400,7 @@ impl Worker {
 
     /// Those who are late, and those who are idle.
     fn look_around(&mut self) {
-        let now = clock::now();
+        let now = self.now();
         if now < self.look {
             return;
         }

@@ -1,12 +1,14 @@
 //! Which sessions a server has, and what they do, for other sessions to see.
 //!
 //! - **A1** What a session does is written by its own thread, under a mutex that hardly anybody else takes:
-//!   when a statement comes, and when the client is told that it may send the next.
+//!   when a statement comes, and when the client is told that it may send the next. Both are at the time when
+//!   the thread last looked at the clock (meter/M2).
 //! - **A2** Who would end a session, or what it does, tells whoever serves it; nothing of a session is
 //!   touched from elsewhere.
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
 #[cfg(feature = "server")]
 use crate::server::log::{Form, Subject};
+use crate::session::meter::Meter;
 use ondol_base::sync::Mutex;
 use ondol_engine::activity::Known;
 use ondol_sql::catalog::Backend;
@@ -72,6 +74,8 @@ pub(crate) struct Seen {
     begun_us: i64,
     signal: Signal,
     now: Mutex<Now>,
+    /// Of the thread that serves it.
+    pub meter: Arc<Meter>,
 }
 
 struct Now {
@@ -81,14 +85,14 @@ struct Now {
     changed_us: i64,
     state: &'static str,
     query: String,
-    /// The statement's end was not looked at yet.
-    is_timed: bool,
+    /// When the statement began whose end was not looked at yet, in nanoseconds.
+    since_ns: Option<u64>,
     ends: bool,
 }
 
 impl Seen {
-    pub fn new(who: Who, signal: Signal) -> Arc<Seen> {
-        let begun_us = now_us();
+    pub fn new(who: Who, signal: Signal, meter: Arc<Meter>) -> Arc<Seen> {
+        let begun_us = meter.day_us(meter.looked());
         let now = Now {
             application: String::new(),
             transaction_us: None,
@@ -96,10 +100,10 @@ impl Seen {
             changed_us: begun_us,
             state: "idle",
             query: String::new(),
-            is_timed: false,
+            since_ns: None,
             ends: false,
         };
-        Arc::new(Seen { who, begun_us, signal, now: Mutex::new(now) })
+        Arc::new(Seen { who, begun_us, signal, now: Mutex::new(now), meter })
     }
     /// How long it has been there.
     pub fn seconds(&self) -> f64 {
@@ -107,7 +111,8 @@ impl Seen {
     }
     /// A statement begins (A1).
     pub fn runs(&self, text: &str) {
-        let at = now_us();
+        let since = self.meter.looked();
+        let at = self.meter.day_us(since);
         let mut end = text.len().min(TEXT);
         while !text.is_char_boundary(end) {
             end -= 1
@@ -117,13 +122,13 @@ impl Seen {
         now.query.clear();
         now.query.push_str(&text[..end]);
         now.query_us = Some(at);
-        now.is_timed = true;
+        now.since_ns = Some(since);
         now.changed_us = at;
         now.transaction_us.get_or_insert(at);
     }
     /// The client may send the next; `state` as the message says that tells it so.
     pub fn rests(&self, state: u8) {
-        let at = now_us();
+        let at = self.meter.day_us(self.meter.looked());
         let mut now = self.now.lock();
         now.changed_us = at;
         now.state = match state {
@@ -141,10 +146,9 @@ impl Seen {
         if slow < 0 {
             return None;
         }
-        let at = now_us();
         let mut now = self.now.lock();
-        let took = at - now.query_us.filter(|_| std::mem::take(&mut now.is_timed))?;
-        (took >= slow).then(|| (took as f64 / 1000.0, now.query.clone()))
+        let took = self.meter.looked().saturating_sub(now.since_ns.take()?);
+        ((took / 1000) as i64 >= slow).then(|| (took as f64 / 1e6, now.query.clone()))
     }
     pub fn is_called(&self, application: &str) {
         self.now.lock().application = application.to_string()
@@ -254,9 +258,13 @@ mod tests {
             Box::new(move |_| {
                 count.fetch_add(1, Ordering::Relaxed);
             }),
+            Arc::new(Meter::new()),
         );
         board.enter(seen.clone());
         seen.runs(&"é".repeat(600));
+        board.slow_us.store(0, Ordering::Relaxed);
+        let took = seen.took(&board).expect("it is over");
+        assert!(took.0 == 0.0 && took.1.starts_with('é') && seen.took(&board).is_none());
         seen.is_called("test");
         let b = &board.backends()[0];
         assert_eq!((b.state, b.query.len(), b.application.as_str()), ("active", 1022, "test"));

@@ -7,9 +7,10 @@
 //! - **G2** The reads of a batch are all in one transaction, or each in one of its own (talk/T1).
 //! - **G3** They are answered in their order. What was read behind one that failed is forgotten, and read
 //!   anew where it is to be answered.
+//! - **G4** Others see the first of them, and its time is that of all.
 use super::super::connection::Connection;
 use super::super::result;
-use super::{MESSAGE_LIMIT, Portal, Progress, Statement, Talk};
+use super::{MESSAGE_LIMIT, Portal, Progress, Statement, Talk, look};
 use crate::session::Session;
 use crate::session::batch::Batch;
 use crate::session::rows::Rows;
@@ -213,6 +214,9 @@ impl Talk {
         if !s.in_transaction() && !first.is_synced && s.begin_implicit().is_err() {
             return 0;
         }
+        if let Some(seen) = &s.seen {
+            seen.runs(&first.statement.text)
+        }
         let mut room = self.room.take().unwrap_or_default();
         let params = |i: usize| &values[reads[i].from..reads.get(i + 1).map_or(values.len(), |r| r.from)];
         let done = match &reads[..] {
@@ -223,6 +227,8 @@ impl Talk {
                 s.call_each(&calls, &mut room.batch)
             }
         };
+        look(s);
+        self.tell_duration(s, reads.len());
         self.portals.remove("");
         let mut bytes = 0;
         for (i, read) in reads.iter().enumerate() {
