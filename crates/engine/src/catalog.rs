@@ -6,6 +6,7 @@ use crate::relations::Relations;
 use crate::rights::Rights;
 use crate::role::{self, RoleDef};
 use crate::sequence::Sequence;
+use crate::settings::Settings;
 use crate::shared::SharedMap;
 use crate::table::Table;
 use crate::view::{self, ViewDef};
@@ -485,6 +486,8 @@ pub struct Catalog {
     pub roles: SharedMap<u32, Arc<RoleDef>>,
     /// rights/H1
     pub rights: Rights,
+    /// ALTER ROLE ... SET and ALTER DATABASE ... SET.
+    pub settings: Settings,
 }
 
 impl Default for Catalog {
@@ -509,6 +512,7 @@ impl Default for Catalog {
             data: Arc::new(Data::versions()),
             roles: role::first().map(|r| (r.id, Arc::new(r))).collect(),
             rights: Rights::new(),
+            settings: Settings::new(),
         }
     }
 }
@@ -533,7 +537,7 @@ impl Meanings {
         let Catalog { version: _, schemas, relations, functions, types, views, .. } = catalog;
         let Catalog { materials: _, comments: _, data: _, .. } = catalog;
         // What a plan needs is looked at beside it (rights/H4).
-        let Catalog { roles: _, rights: _, .. } = catalog;
+        let Catalog { roles: _, rights: _, settings: _, .. } = catalog;
         let sequences = relations.sequences().clone();
         let (schemas, functions, views) = (schemas.clone(), functions.clone(), views.clone());
         Meanings { schemas, functions, types: types.clone(), sequences, views }

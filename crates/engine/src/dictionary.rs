@@ -62,6 +62,8 @@
 //! - **D22** The first column that is added later to rows with a word of 6 bytes (engine/layout/L7) writes
 //!   format 18: who does not know such words would take the rows for longer ones. A table that was made with
 //!   room in a folder written before keeps its longer rows.
+//! - **D23** The first setting of a role or of the database writes format 19: who does not know them would
+//!   let sessions write that are to begin read-only. A folder written before has none.
 use crate::acl::Acl;
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
@@ -74,6 +76,7 @@ use crate::rights::ObjectRights;
 use crate::role::{Membership, RoleDef};
 use crate::row;
 use crate::sequence::{Bounds, Sequence, SequenceDef, SequenceOptions, begin};
+use crate::settings::{Scope, ScopeSettings};
 use crate::table::{Table, TableIndex};
 use crate::temporary;
 use crate::view::{ViewCheck, ViewDef};
@@ -96,8 +99,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D22).
-const FORMAT: i32 = 18;
+/// The newest format of the dictionary (D4 to D23).
+const FORMAT: i32 = 19;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -137,6 +140,8 @@ const WITH_ROLES: i32 = 17;
 
 /// The format of one that has columns added later in rows with a word of 6 bytes (D22).
 const WITH_SHORT_ROOM: i32 = 18;
+/// The format of one that has settings of roles or of the database (D23).
+const WITH_SETTINGS: i32 = 19;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -167,6 +172,7 @@ pub struct Dictionary {
     pub defaults: Arc<Table>,
     pub rights: Arc<Table>,
     pub column_rights: Arc<Table>,
+    pub settings: Arc<Table>,
 }
 
 /// The index of the numbers in a column of a table of the dictionary (D11).
@@ -348,6 +354,11 @@ impl Dictionary {
             ),
             rights: make(37, "rights", &[("object_id", I), ("owner", I), ("acl", T)]),
             column_rights: make(38, "column_rights", &[("object_id", I), ("name", T), ("acl", T)]),
+            settings: make(
+                44,
+                "settings",
+                &[("role_id", I), ("in_database", B), ("place", I), ("name", T), ("value", T)],
+            ),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
             stored: make(
                 26,
@@ -375,6 +386,7 @@ impl Dictionary {
         all.extend([&self.collations, &self.function_options, &self.versions]);
         all.extend([&self.roles, &self.memberships, &self.defaults]);
         all.extend([&self.rights, &self.column_rights]);
+        all.push(&self.settings);
         all
     }
 }
@@ -552,6 +564,7 @@ pub fn load(
     let mut catalog = Catalog { version, ..Catalog::default() };
     load_roles(session, dictionary, &mut catalog)?;
     load_rights(session, dictionary, &mut catalog)?;
+    load_settings(session, dictionary, &mut catalog);
     for (_, r) in rows(session, &dictionary.schemas) {
         let number = int(&r[0]) as u32;
         catalog.schemas.retain(|_, s| s.number != number);
@@ -993,6 +1006,43 @@ pub fn put_rights(session: &mut Session, d: &Dictionary, id: u32, rights: &Objec
     for (name, acl) in &rights.columns {
         let row = [number.clone(), Value::Text(name.clone()), Value::Text(acl.write())];
         add(session, &d.column_rights, &row)?
+    }
+    Ok(())
+}
+
+fn load_settings(session: &Session, d: &Dictionary, catalog: &mut Catalog) {
+    let mut all: BTreeMap<(Scope, i32), (String, String)> = BTreeMap::new();
+    for (_, r) in rows(session, &d.settings) {
+        let scope = Scope { role: int(&r[0]) as u32, in_database: flag(&r[1]) };
+        all.insert((scope, int(&r[2])), (string(&r[3]), string(&r[4])));
+    }
+    let mut scopes: BTreeMap<Scope, ScopeSettings> = BTreeMap::new();
+    for ((scope, _), setting) in all {
+        scopes.entry(scope).or_default().push(setting)
+    }
+    catalog.settings = scopes.into_iter().map(|(s, all)| (s, Arc::new(all))).collect()
+}
+
+/// The settings of a role, or of everybody: these and no others.
+pub fn put_settings(
+    session: &mut Session,
+    d: &Dictionary,
+    role: u32,
+    scopes: &[(Scope, Arc<ScopeSettings>)],
+) -> SqlResult<()> {
+    remove(session, &d.settings, 0, role)?;
+    for (scope, all) in scopes {
+        for (place, (name, value)) in all.iter().enumerate() {
+            raise_format(session, d, WITH_SETTINGS)?;
+            let row = [
+                Value::Int4(role as i32),
+                Value::Bool(scope.in_database),
+                Value::Int4(place as i32),
+                Value::Text(name.clone()),
+                Value::Text(value.clone()),
+            ];
+            add(session, &d.settings, &row)?
+        }
     }
     Ok(())
 }

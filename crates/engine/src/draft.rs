@@ -31,6 +31,7 @@ use crate::relations::Relations;
 use crate::rights::ObjectRights;
 use crate::role::RoleDef;
 use crate::sequence::Sequence;
+use crate::settings::{Scope, ScopeSettings};
 use crate::shared::SharedMap;
 use crate::table::Table;
 use crate::temporary::{OnCommit, is_temporary};
@@ -52,6 +53,7 @@ pub(crate) struct Draft {
     comments: SharedMap<Commented, Option<Arc<str>>>,
     roles: SharedMap<u32, Option<Arc<RoleDef>>>,
     rights: SharedMap<u32, Option<Arc<ObjectRights>>>,
+    settings: SharedMap<Scope, Option<Arc<ScopeSettings>>>,
     /// The dictionary with all this over it (D6). Its own version is that of no dictionary that is seen.
     laid: Option<View>,
     /// What is done to temporary tables when a transaction commits, by their numbers (temporary/E4).
@@ -97,12 +99,14 @@ impl Draft {
     pub fn concerns_others(&self) -> bool {
         // Whoever adds a kind of object has to think of it here.
         let Draft { schemas, relations, functions, types, views, comments, roles, rights, .. } = self;
+        let Draft { settings, .. } = self;
         // A materialised view is among the relations.
         let Draft { materials: _, on_commit: _, laid: _, .. } = self;
         let none = schemas.is_empty()
             && functions.is_empty()
             && types.is_empty()
             && roles.is_empty()
+            && settings.is_empty()
             && rights.keys().all(|id| is_temporary(*id))
             && views.keys().all(|id| is_temporary(*id))
             && comments.keys().all(|on| is_temporary(on.id));
@@ -199,6 +203,12 @@ impl Draft {
         }
         self.rights.insert(id, rights);
     }
+    pub fn settings(&mut self, scope: Scope, settings: Option<Arc<ScopeSettings>>) {
+        if let Some(c) = self.laid() {
+            put(&mut c.settings, &scope, &settings)
+        }
+        self.settings.insert(scope, settings);
+    }
     pub fn put_into(&self, catalog: &mut Catalog) {
         self.put(catalog, true)
     }
@@ -209,7 +219,7 @@ impl Draft {
         }
         // Whoever adds a kind of object to the catalog has to think of it here, and of a method above.
         let Catalog { version: _, schemas, relations, functions, types, views, .. } = catalog;
-        let Catalog { materials, comments, roles, rights, data: _, .. } = catalog;
+        let Catalog { materials, comments, roles, rights, settings, data: _, .. } = catalog;
         all(&self.schemas, schemas);
         let wanted = self.relations.iter().filter(|(name, _)| own || name.schema != TEMPORARY);
         wanted.for_each(|(name, r)| put_relation(relations, name, r));
@@ -221,6 +231,7 @@ impl Draft {
         let wanted = self.comments.iter().filter(|(on, _)| own || !is_temporary(on.id));
         wanted.for_each(|(on, text)| put(comments, on, text));
         all(&self.roles, roles);
+        all(&self.settings, settings);
         let wanted = self.rights.iter().filter(|(id, _)| own || !is_temporary(**id));
         wanted.for_each(|(id, r)| put(rights, id, r));
     }

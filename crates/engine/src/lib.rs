@@ -38,6 +38,7 @@ pub mod rights;
 pub mod role;
 pub mod row;
 pub mod sequence;
+pub mod settings;
 pub mod shared;
 pub mod simulate;
 pub mod table;

@@ -92,7 +92,9 @@ pub struct ServeOptions {
     pub require_tls: bool,
     /// A file of settings, read again by [`Server::reload`]; it need not be there.
     pub settings_file: Option<PathBuf>,
-    /// Settings that go before those of the file.
+    /// The file that ALTER SYSTEM writes, and that is read behind the former.
+    pub system_file: Option<PathBuf>,
+    /// Settings that go before those of the files.
     pub settings: Vec<SettingGiven>,
     /// Host and port for Prometheus.
     pub metrics: Option<String>,
@@ -110,6 +112,7 @@ impl Default for ServeOptions {
             tls: None,
             require_tls: false,
             settings_file: None,
+            system_file: None,
             settings: vec![],
             metrics: None,
         }
@@ -314,6 +317,16 @@ impl Server {
             end: AtomicUsize::new(End::NotYet as usize),
             doors: OnceLock::new(),
         });
+        if let Some(path) = options.system_file.clone() {
+            // The board is the database's, and outlives the server.
+            let (server, writing) = (Arc::downgrade(&shared), Mutex::new(()));
+            database.board.on_alter_system(Arc::new(move |change| {
+                let gone = || SqlError::new(sqlstate::ADMIN_SHUTDOWN, "the server has ended");
+                let server = server.upgrade().ok_or_else(gone)?;
+                let _writing = writing.lock();
+                settings::alter_system(&path, &server.told().settings, change)
+            }))
+        }
         let metrics = options.metrics.as_ref().map(|a| Metrics::start(a, shared.clone())).transpose()?;
         // pool/B5
         pool::stand_back();

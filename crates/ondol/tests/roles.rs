@@ -40,7 +40,13 @@ const MADE: &str = "
     GRANT CREATE ON SCHEMA public TO bob;
     REVOKE TEMP ON DATABASE postgres FROM PUBLIC;
     ALTER DEFAULT PRIVILEGES FOR ROLE bob REVOKE ALL ON FUNCTIONS FROM PUBLIC;
-    ALTER DEFAULT PRIVILEGES FOR ROLE bob IN SCHEMA s GRANT INSERT ON TABLES TO alice;";
+    ALTER DEFAULT PRIVILEGES FOR ROLE bob IN SCHEMA s GRANT INSERT ON TABLES TO alice;
+    ALTER ROLE alice SET statement_timeout = '5s'; ALTER ROLE alice SET search_path = s, \"Odd, one\";
+    ALTER ROLE alice SET \"DateStyle\" TO 'German'; ALTER ROLE alice RESET statement_timeout;
+    ALTER ROLE bob IN DATABASE postgres SET search_path = ''; ALTER ROLE ALL SET my.own = 'it''s';
+    ALTER DATABASE postgres SET default_transaction_read_only = on; ALTER ROLE bob SET work_mem = 4096;
+    ALTER ROLE bob RESET ALL; ALTER ROLE alice SET application_name TO 'one'; ALTER ROLE alice SET
+    application_name = two; BEGIN; ALTER ROLE bob SET my.own = 'undone'; ROLLBACK;";
 
 /// What there is, without numbers.
 fn shown(s: &mut Session) -> Vec<String> {
@@ -53,6 +59,9 @@ fn shown(s: &mut Session) -> Vec<String> {
         "SELECT proname || proowner::regrole::text || coalesce(proacl::text, '') || prosecdef FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1",
         "SELECT typname || typowner::regrole::text || coalesce(typacl::text, '') FROM pg_type WHERE typname IN ('mood', 'd', 't') ORDER BY 1",
         "SELECT has_database_privilege('bob', current_database(), 'TEMP')::text || has_database_privilege('bob', current_database(), 'CONNECT')::text",
+        "SELECT setdatabase || ' ' || setrole::regrole::text || ' ' || setconfig::text FROM pg_db_role_setting ORDER BY 1",
+        "SELECT rolname || rolconfig::text FROM pg_roles WHERE rolconfig IS NOT NULL",
+        "SELECT usename || useconfig::text FROM pg_shadow WHERE useconfig IS NOT NULL",
         "SELECT defaclrole::regrole::text || coalesce(defaclnamespace::regnamespace::text, '') || defaclobjtype::text || defaclacl::text FROM pg_default_acl ORDER BY 1",
     ];
     queries.iter().flat_map(|q| rows(s, q)).collect()

@@ -181,6 +181,120 @@ fn settings_come_from_the_file_the_environment_and_the_command_line() {
     }
 }
 
+/// What a session begins with is said in many places; and where it was said is told.
+#[test]
+fn sessions_begin_with_what_their_roles_are_given() {
+    let folder = TempFolder::new().unwrap();
+    let options = ["-c", "lock_timeout=1s", "-c", "idle_session_timeout=1h"];
+    let server = Process::start(folder.path(), |c| {
+        c.args(options);
+    })
+    .unwrap();
+    let mut c = server.client("postgres");
+    c.query("CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN").unwrap();
+    for text in [
+        "ALTER ROLE ALL SET lock_timeout = '2s'",
+        "ALTER ROLE ALL SET statement_timeout = '2min'",
+        "ALTER DATABASE postgres SET statement_timeout = '3min'",
+        "ALTER ROLE ann SET statement_timeout = '4min'",
+        "ALTER ROLE ann IN DATABASE postgres SET idle_session_timeout = '5min'",
+        "ALTER ROLE ann SET application_name = 'never'",
+        "ALTER ROLE ann SET DateStyle = 'German'",
+    ] {
+        c.query(text).unwrap();
+        assert_eq!(c.last, "", "{text}");
+    }
+    let shown = "SELECT setting, source FROM pg_settings WHERE name IN ('lock_timeout', 'statement_timeout',
+                 'idle_session_timeout', 'application_name') ORDER BY name";
+    let all = |c: &mut Client| c.query(shown).unwrap();
+    assert_eq!(all(&mut server.client("ann")), "tests client 300000 database user 2000 global 240000 user");
+    assert_eq!(
+        all(&mut server.client("bob")),
+        "tests client 3600000 command line 2000 global 180000 database"
+    );
+    let mut ann = server.client("ann");
+    ann.query("SET statement_timeout = 1000").unwrap();
+    assert_eq!(ann.query("SELECT date '2000-12-31'").unwrap(), "31.12.2000");
+    ann.query("SET DateStyle = 'ISO'").unwrap();
+    ann.query("DISCARD ALL").unwrap();
+    assert_eq!((ann.show("statement_timeout"), ann.show("datestyle")), ("4min".into(), "German, DMY".into()));
+    // One that is no value any more keeps nobody out.
+    c.query("CREATE ROLE old LOGIN; ALTER ROLE old SET TimeZone = 'Europe/Berlin'").unwrap();
+    assert_eq!(server.client("old").show("timezone"), "Europe/Berlin");
+}
+
+#[test]
+fn alter_system_writes_a_file_that_is_read_behind_the_other() {
+    let folder = TempFolder::new().unwrap();
+    let (file, own) = (folder.path().join("db/ondol.conf"), folder.path().join("db/ondol.auto.conf"));
+    drop(ondol::Database::open(folder.path().join("db")).unwrap());
+    std::fs::write(&file, "statement_timeout = 5s\nlock_timeout = 5s\n").unwrap();
+    let start = || {
+        let started = Process::start(folder.path(), |c| {
+            c.args(["-c", "lock_timeout=9s"]);
+        });
+        started.unwrap()
+    };
+    let server = start();
+    let mut c = server.client("postgres");
+    for text in [
+        "ALTER SYSTEM SET statement_timeout = '6s'",
+        "ALTER SYSTEM SET statement_timeout TO '7s'",
+        "ALTER SYSTEM SET lock_timeout = 7000",
+        "ALTER SYSTEM SET application_name = 'it''s \\ here'",
+        "ALTER SYSTEM SET log_min_duration_statement = '1min'",
+        "ALTER SYSTEM SET max_connections = 60",
+        "ALTER SYSTEM SET work_mem = '1MB'",
+        "ALTER SYSTEM RESET work_mem",
+        "ALTER SYSTEM SET search_path = public, \"Odd\"",
+    ] {
+        c.query(text).unwrap();
+        assert_eq!(c.last, "", "{text}");
+    }
+    let text = std::fs::read_to_string(&own).unwrap();
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(
+        lines,
+        [
+            "statement_timeout = '7s'",
+            "lock_timeout = '7000'",
+            "application_name = 'it''s \\\\ here'",
+            "log_min_duration_statement = '1min'",
+            "max_connections = '60'",
+            "search_path = 'public, \"Odd\"'"
+        ]
+    );
+    for (text, state) in [
+        ("ALTER SYSTEM SET nothing = 1", "42704"),
+        ("ALTER SYSTEM RESET nothing", "42704"),
+        ("ALTER SYSTEM SET work_mem = never", "22023"),
+        ("ALTER SYSTEM SET application_name = E'a\\nb'", "22023"),
+        ("ALTER SYSTEM SET server_version = '16'", "55P02"),
+        ("ALTER SYSTEM SET role = 'postgres'", "55P02"),
+        ("ALTER SYSTEM SET shared_buffers = '1GB'", "0A000"),
+        ("BEGIN; ALTER SYSTEM RESET ALL", "25001"),
+    ] {
+        c.query(text).unwrap();
+        assert!(c.last.contains(state), "{text}: {}", c.last);
+    }
+    c.query("ROLLBACK").unwrap();
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), text);
+    // In effect once it is read, for sessions from then on, and behind what the command line says.
+    assert_eq!(server.client("postgres").show("statement_timeout"), "5s");
+    c.query("SELECT pg_reload_conf()").unwrap();
+    server.logged("not reloaded: \"max_connections\" cannot be changed without restarting the server");
+    let mut other = server.client("postgres");
+    assert_eq!((other.show("statement_timeout"), other.show("lock_timeout")), ("7s".into(), "9s".into()));
+    drop((c, other, server));
+    let server = start();
+    let mut c = server.client("postgres");
+    assert_eq!((c.show("max_connections"), c.show("search_path")), ("60".into(), "public, \"Odd\"".into()));
+    c.query("ALTER SYSTEM RESET ALL").unwrap();
+    assert_eq!(std::fs::read_to_string(&own).unwrap().lines().count(), 1);
+    drop((c, server));
+    assert_eq!(start().client("postgres").show("statement_timeout"), "5s");
+}
+
 #[test]
 fn who_is_idle_for_long_is_sent_away() {
     let folder = TempFolder::new().unwrap();

@@ -217,7 +217,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER ROLE",
                 "CREATE ROLE r; ALTER ROLE r CREATEROLE VALID UNTIL 'infinity'; ALTER ROLE r RENAME TO q",
             ),
-            ("ALTER ROLE ... SET", "ALTER ROLE postgres SET work_mem = '1MB'"),
+            (
+                "ALTER ROLE ... SET, ALTER DATABASE ... SET",
+                "ALTER ROLE postgres SET work_mem = '1MB'; ALTER DATABASE postgres RESET ALL",
+            ),
             ("DROP ROLE [IF EXISTS]", "DROP ROLE IF EXISTS nobody"),
             (
                 "GRANT, REVOKE of roles",

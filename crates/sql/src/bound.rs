@@ -525,6 +525,14 @@ impl<T> Dropped<T> {
     }
 }
 
+/// What is done to a setting that sessions or a server begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingChange {
+    Set { name: String, value: String },
+    Reset(String),
+    ResetAll,
+}
+
 #[derive(Clone, Debug)]
 pub enum Statement {
     Query(Query),
@@ -772,6 +780,8 @@ pub enum Statement {
     },
     /// What is about roles, owners and privileges.
     Role(Box<RoleStatement>),
+    /// ALTER SYSTEM
+    AlterSystem(SettingChange),
     /// Accepted because it means nothing in memory; the text says so.
     Nothing {
         tag: &'static str,

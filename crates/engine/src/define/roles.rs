@@ -4,7 +4,8 @@ use crate::acl::{Acl, AclKind};
 use crate::comment::{CommentKind, Commented};
 use crate::definers::{Claim, claims};
 use crate::rights::{ObjectRights, RightsOf};
-use crate::role::{FIRST_ROLE, RoleDef};
+use crate::role::{FIRST_ROLE, PUBLIC_ROLE, RoleDef};
+use crate::settings::{Scope, ScopeSettings};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 
@@ -96,6 +97,9 @@ impl Connection {
                 let db = me.db.clone();
                 d::remove_role(&mut me.session, &db.dictionary, old.id)?;
                 me.draft().role(old.id, None);
+                for in_database in [false, true] {
+                    me.put_settings(c, Scope { role: old.id, in_database }, vec![])?
+                }
                 Ok(())
             },
         )
@@ -106,6 +110,41 @@ impl Connection {
         d::remove_role(&mut self.session, &db.dictionary, def.id)?;
         d::add_role(&mut self.session, &db.dictionary, &def)?;
         self.draft().role(def.id, Some(Arc::new(def)));
+        Ok(())
+    }
+
+    /// Changes what sessions begin with, as `change` says.
+    pub fn change_settings(
+        &mut self,
+        scope: Scope,
+        change: &dyn Fn(&Catalog, &mut ScopeSettings) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        self.defining(
+            |c| claims::settings(c, scope),
+            |me, c| {
+                if scope.role != PUBLIC_ROLE && c.role(scope.role).is_none() {
+                    let message = format!("role with OID {} does not exist", scope.role);
+                    return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+                }
+                let mut all = c.settings.get(&scope).map_or(vec![], |s| (**s).clone());
+                change(c, &mut all)?;
+                me.put_settings(c, scope, all)
+            },
+        )
+    }
+
+    fn put_settings(&mut self, c: &Catalog, scope: Scope, all: ScopeSettings) -> SqlResult<()> {
+        let before = c.settings.get(&scope);
+        if before.map_or(all.is_empty(), |b| **b == all) {
+            return Ok(());
+        }
+        let other = Scope { in_database: !scope.in_database, ..scope };
+        let all = Arc::new(all);
+        let kept = self.catalog().settings.get(&other).cloned();
+        let scopes: Vec<_> = kept.map(|k| (other, k)).into_iter().chain([(scope, all.clone())]).collect();
+        let db = self.db.clone();
+        d::put_settings(&mut self.session, &db.dictionary, scope.role, &scopes)?;
+        self.draft().settings(scope, (!all.is_empty()).then_some(all));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::catalog::{
 };
 use crate::define::{functions_of, unvalidated};
 use crate::name::Name;
+use crate::settings::Scope;
 use crate::view::{Slot, ViewDef, slots};
 use ondol_types::TypeId;
 use ondol_types::user::{UserDef, in_order};
@@ -31,6 +32,14 @@ fn schema_name(name: &str) -> Claim {
 /// A role, by its name; or that it stays what it is.
 pub fn role(name: &str, alone: bool) -> Claim {
     Claim { thing: Thing::Role(name.to_string()), alone }
+}
+
+/// What sessions of a role, or of everybody, begin with.
+pub fn settings(c: &Catalog, scope: Scope) -> Vec<Claim> {
+    match c.role(scope.role) {
+        Some(r) => vec![role(&r.name, true)],
+        None => vec![database()],
+    }
 }
 
 /// The rights of the database.

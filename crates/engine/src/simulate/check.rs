@@ -108,6 +108,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.stored, rooms + later + ranks + bits),
         (&d.roles, made().count()),
         (&d.memberships, made().map(|r| r.memberships.len()).sum()),
+        (&d.settings, catalog.settings.values().map(|s| s.len()).sum()),
         (&d.rights, catalog.rights.len()),
         (&d.column_rights, catalog.rights.values().map(|r| r.columns.len()).sum()),
     ] {
@@ -128,6 +129,9 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     }
     if stored.roles != catalog.roles {
         return told("roles", format!("{:?}", stored.roles), format!("{:?}", catalog.roles));
+    }
+    if stored.settings != catalog.settings {
+        return told("settings", format!("{:?}", stored.settings), format!("{:?}", catalog.settings));
     }
     if stored.rights != catalog.rights {
         return told("rights", format!("{:?}", stored.rights), format!("{:?}", catalog.rights));

@@ -12,6 +12,7 @@ use crate::connection::{Access, Connection, Isolation, STALE, Scan};
 use crate::name::{Name, PUBLIC, TEMPORARY, USUAL_PATH};
 use crate::role::{BOOTSTRAP, Membership, RoleDef};
 use crate::row;
+use crate::settings::Scope;
 use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Locked};
 use crate::{Origin, Returns, Table, Wait, claims};
 use ondol_base::sim::Random;
@@ -335,6 +336,14 @@ impl Definer {
                             def.memberships.push(Membership { role, grantor: BOOTSTRAP, admin: false })
                         }
                         None => def.memberships.clear(),
+                    }
+                    Ok(())
+                })?;
+                let Some(role) = self.c.catalog().role_named(&one).map(|r| r.id) else { return Ok(()) };
+                self.c.change_settings(Scope { role, in_database: role % 2 == 0 }, &|_, all| {
+                    match all.len() {
+                        2 => all.clear(),
+                        n => all.push((format!("s{n}"), one.clone())),
                     }
                     Ok(())
                 })

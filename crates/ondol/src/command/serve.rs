@@ -165,6 +165,7 @@ pub fn run(args: Args) -> Done {
         tls: tls(&args, &folder)?,
         require_tls: args.require_tls,
         settings_file: Some(args.config.clone().unwrap_or_else(|| folder.join("ondol.conf"))),
+        system_file: Some(folder.join("ondol.auto.conf")),
         settings: settings(&args)?,
         metrics: args.metrics.clone(),
         ..ServeOptions::default()

@@ -331,13 +331,14 @@ impl Client {
         let mut session = shared.database.session();
         session.settings = shared.told().settings.clone();
         session.set_authenticated(&wishes.role)?;
-        for (name, value) in &wishes.settings {
-            session.settings.begin_with(name, value)?
-        }
-        session.settings_changed();
         let notices = Notices::default();
         let told = notices.clone();
         session.on_notice(move |n| told.lock().push(n.clone()));
+        session.begin_with_kept();
+        for (name, value) in &wishes.settings {
+            session.settings.begin_with(name, value, "client")?
+        }
+        session.settings_changed();
         let (door, key) = (connection.door.clone(), connection.key);
         session.on_notification(move || door.notify(key));
         let given = shared.keys.give(session.canceller(), wishes.minor >= NEWEST);
@@ -357,11 +358,12 @@ impl Client {
             log::tell(shared.database.board.form(), "LOG", Some(&subject), &message, &[])
         }
         session.seen = Some(seen);
-        let mut talk = Talk::new(&session, notices);
+        let mut talk = Talk::new(&session, notices.clone());
         let mut out = connection.output.borrow_mut();
         back::authentication_ok(&mut out);
         talk.report(&session, &mut out);
         back::key_data(&mut out, number, &key);
+        result::tell_notices(&notices, &mut out);
         back::ready(&mut out, b'I');
         drop(out);
         self.phase = Phase::Talking(Box::new(Talking { session, talk, _seat: seat }));

@@ -9,10 +9,14 @@
 //! - **F1** Every line is obeyed, or the server does not start, and says which line it is. One that is wrong
 //!   when the file is read again changes nothing.
 //! - **F2** What is read at the start only keeps its value until the next; whoever reloads is told.
+//! - **F3** What ALTER SYSTEM says stands in a file of its own, which is read behind the other. It is written
+//!   anew as a whole, and durable before the statement is answered.
 use super::ServeOptions;
 use crate::session::activity::Board;
 use crate::session::settings::Settings;
-use ondol_types::{SqlError, SqlResult};
+use ondol_sql::bound::SettingChange;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,12 +29,14 @@ pub struct SettingGiven {
     name: String,
     value: String,
     place: String,
+    /// As `pg_settings` calls it.
+    source: &'static str,
 }
 
 impl SettingGiven {
     /// `place` is for errors.
     pub fn new(name: &str, value: &str, place: &str) -> SettingGiven {
-        SettingGiven { name: name.into(), value: value.into(), place: place.into() }
+        SettingGiven { name: name.into(), value: value.into(), place: place.into(), source: "command line" }
     }
 }
 
@@ -40,7 +46,8 @@ pub fn environment(variables: impl Iterator<Item = (String, String)>) -> Vec<Set
     let given = |(name, value): (String, String)| {
         let key = name.strip_prefix("ONDOL_")?;
         let known = Settings::names().find(|n| n.eq_ignore_ascii_case(key))?;
-        Some(SettingGiven::new(known, &value, &format!("the environment's {name}")))
+        let given = SettingGiven::new(known, &value, &format!("the environment's {name}"));
+        Some(SettingGiven { source: "environment variable", ..given })
     };
     variables.filter_map(given).collect()
 }
@@ -103,7 +110,9 @@ fn of_file(path: &Path) -> SqlResult<Vec<SettingGiven>> {
         let place = format!("line {} of \"{file}\"", n + 1);
         match line(text) {
             Ok(None) => {}
-            Ok(Some((name, value))) => all.push(SettingGiven { name, value, place }),
+            Ok(Some((name, value))) => {
+                all.push(SettingGiven { name, value, place, source: "configuration file" })
+            }
             Err(()) => {
                 let message =
                     format!("syntax error in {place}: expected NAME = VALUE, found \"{}\"", text.trim());
@@ -112,6 +121,46 @@ fn of_file(path: &Path) -> SqlResult<Vec<SettingGiven>> {
         }
     }
     Ok(all)
+}
+
+/// Writes what ALTER SYSTEM says to its file (F3). `now`: by what the values are looked at.
+pub(super) fn alter_system(path: &Path, now: &Settings, change: &SettingChange) -> SqlResult<()> {
+    let failed = |e: std::io::Error| super::io(format!("could not write \"{}\"", path.display()), &e);
+    let mut all = match change {
+        // Also where a line of it is wrong.
+        SettingChange::ResetAll => vec![],
+        _ => of_file(path)?,
+    };
+    match change {
+        SettingChange::Set { name, value } => {
+            if value.contains(['\n', '\r', '\0']) {
+                let message = "parameter value for ALTER SYSTEM must not contain a newline";
+                return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+            }
+            now.clone().serve_with(name, value, "configuration file")?;
+            all.retain(|s| !s.name.eq_ignore_ascii_case(name));
+            all.push(SettingGiven::new(name, value, ""))
+        }
+        SettingChange::Reset(name) => {
+            if !name.contains('.') && !Settings::names().any(|n| n.eq_ignore_ascii_case(name)) {
+                let message = format!("unrecognized configuration parameter \"{name}\"");
+                return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+            }
+            all.retain(|s| !s.name.eq_ignore_ascii_case(name))
+        }
+        SettingChange::ResetAll => {}
+    }
+    let mut text =
+        "# ALTER SYSTEM writes this file anew: what is changed here by hand is lost.\n".to_string();
+    for s in &all {
+        text += &format!("{} = '{}'\n", s.name, s.value.replace('\\', "\\\\").replace('\'', "''"))
+    }
+    let new = path.with_extension("conf.new");
+    let mut file = std::fs::File::create(&new).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&new, path).map_err(failed)?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(folder).and_then(|f| f.sync_all()).map_err(failed)
 }
 
 /// What the server goes by.
@@ -128,11 +177,13 @@ pub(super) struct Told {
 impl Told {
     pub fn read(initial: &Settings, options: &ServeOptions) -> SqlResult<Told> {
         let mut settings = initial.clone();
-        let own =
-            SettingGiven::new("max_connections", &options.connections.to_string(), "the server's options");
+        let most = options.connections.to_string();
+        let own = SettingGiven::new("max_connections", &most, "the server's options");
+        let own = SettingGiven { source: "override", ..own };
         let file = options.settings_file.as_deref().map_or(Ok(vec![]), of_file)?;
-        for given in [own].iter().chain(&file).chain(&options.settings) {
-            let done = settings.serve_with(&given.name, &given.value);
+        let system = options.system_file.as_deref().map_or(Ok(vec![]), of_file)?;
+        for given in [own].iter().chain(&file).chain(&system).chain(&options.settings) {
+            let done = settings.serve_with(&given.name, &given.value, given.source);
             done.map_err(|e| e.context(format!("Setting \"{}\" in {}", given.name, given.place)))?
         }
         let seconds = settings.number("authentication_timeout") as u64;
@@ -191,6 +242,7 @@ mod tests {
         let all = [("ONDOL_STATEMENT_TIMEOUT", "5s"), ("ONDOL_BLESS", "1"), ("PATH", "/bin")];
         let found = environment(all.iter().map(|(n, v)| (n.to_string(), v.to_string())));
         let place = "the environment's ONDOL_STATEMENT_TIMEOUT";
-        assert_eq!(found, [SettingGiven::new("statement_timeout", "5s", place)]);
+        let given = SettingGiven::new("statement_timeout", "5s", place);
+        assert_eq!(found, [SettingGiven { source: "environment variable", ..given }]);
     }
 }

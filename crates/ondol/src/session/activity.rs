@@ -11,7 +11,9 @@ use crate::server::log::{Form, Subject};
 use crate::session::meter::Meter;
 use ondol_base::sync::Mutex;
 use ondol_engine::activity::Known;
+use ondol_sql::bound::SettingChange;
 use ondol_sql::catalog::Backend;
+use ondol_types::{SqlError, SqlResult};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -28,6 +30,7 @@ fn now_us() -> i64 {
 /// What is told: break off what it does, or with `true` end the session.
 type Signal = Box<dyn Fn(bool) + Send + Sync>;
 type Reload = Arc<dyn Fn() + Send + Sync>;
+type System = Arc<dyn Fn(&SettingChange) -> SqlResult<()> + Send + Sync>;
 
 /// All of them.
 pub(crate) struct Board {
@@ -41,6 +44,7 @@ pub(crate) struct Board {
     /// The log is for programs.
     pub is_json: AtomicBool,
     reload: Mutex<Option<Reload>>,
+    system: Mutex<Option<System>>,
 }
 
 impl Default for Board {
@@ -54,6 +58,7 @@ impl Default for Board {
             slow_us: AtomicI64::new(-1),
             is_json: AtomicBool::new(false),
             reload: Mutex::default(),
+            system: Mutex::default(),
         }
     }
 }
@@ -227,6 +232,17 @@ impl Board {
     pub fn reload(&self) -> bool {
         let reload = self.reload.lock().clone();
         reload.inspect(|r| r()).is_some()
+    }
+    /// Who keeps what ALTER SYSTEM says.
+    pub fn on_alter_system(&self, system: System) {
+        *self.system.lock() = Some(system)
+    }
+    pub fn alter_system(&self, change: &SettingChange) -> SqlResult<()> {
+        let system = self.system.lock().clone();
+        match system {
+            Some(system) => system(change),
+            None => Err(SqlError::unsupported("ALTER SYSTEM without a server")),
+        }
     }
     pub fn has_reloaded(&self) {
         self.loaded_us.store(now_us(), Ordering::Relaxed)

@@ -12,7 +12,9 @@ use crate::session::settings::Settings;
 use ondol_base::fiber::on_own_thread;
 use ondol_engine::{Access, ColumnDef, FunctionDef, Name, Nature, STALE, Table};
 use ondol_sql::bind;
-use ondol_sql::bound::{AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, Statement, Target};
+use ondol_sql::bound::{
+    AlterTable, Bound, ExplainOptions, Expr, Modes, NewIndex, Query, SettingChange, Statement, Target,
+};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::RowView;
 use ondol_sql::level::IsolationLevel;
@@ -299,6 +301,11 @@ impl Session {
                 out.done("DISCARD TEMP", None)
             }
             Statement::Role(role) => self.definition(bound, role.tag(), out, |s| s.run_role(role)),
+            Statement::AlterSystem(change) => {
+                self.refuse_in_block("ALTER SYSTEM")?;
+                self.alter_system(change)?;
+                out.done("ALTER SYSTEM", None)
+            }
             Statement::Nothing { tag, notice } => {
                 if *tag == "VACUUM" {
                     self.refuse_in_block(tag)?
@@ -309,6 +316,24 @@ impl Session {
                 out.done(tag, None)
             }
         }
+    }
+
+    /// What the server begins with, the next time that it reads its settings.
+    fn alter_system(&mut self, change: &SettingChange) -> SqlResult<()> {
+        if !self.connection.catalog().is_superuser(self.role()) {
+            let message = match change {
+                SettingChange::Set { name, .. } | SettingChange::Reset(name) => {
+                    format!("permission denied to set parameter \"{name}\"")
+                }
+                SettingChange::ResetAll => "permission denied to perform ALTER SYSTEM RESET ALL".to_string(),
+            };
+            return Err(SqlError::new(sqlstate::INSUFFICIENT_PRIVILEGE, message));
+        }
+        let (board, change) = (self.database.board.clone(), change.clone());
+        on_own_thread("ondol-settings", move || board.alter_system(&change)).map_err(|e| {
+            let message = format!("could not start a thread for the settings: {e}");
+            SqlError::new(sqlstate::IO_ERROR, message)
+        })?
     }
 
     fn refuse_in_block(&self, what: &str) -> SqlResult<()> {

@@ -3,12 +3,14 @@
 use crate::session::Session;
 use crate::session::schema::listed;
 use ondol_engine::acl::{self, Acl, AclItem, AclKind, Change, Privileges};
+use ondol_engine::rights::DATABASE;
 use ondol_engine::role::{BOOTSTRAP, DATABASE_OWNER, FIRST_ROLE};
+use ondol_engine::settings::{Scope, ScopeSettings};
 use ondol_engine::{Catalog, Claim, Membership, ObjectRights, RightsOf, RoleDef, claims, schema_id};
 use ondol_sql::bind::role::{
     Claimed, Grant, GrantRole, Holder, Listed, OfColumns, Password, RoleOptions, RoleStatement,
 };
-use ondol_sql::bound::Dropped;
+use ondol_sql::bound::{Dropped, SettingChange};
 use ondol_sql::needs::{denied, not_owner};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::cell::RefCell;
@@ -71,6 +73,7 @@ pub(crate) fn wanted(statement: &RoleStatement, c: &Catalog) -> Vec<Claim> {
             role_claims(c, from, true).chain(role_claims(c, &[*to], false)).collect()
         }
         RoleStatement::DropOwned { of, .. } => role_claims(c, of, true).collect(),
+        RoleStatement::Settings { scope, .. } => claims::settings(c, *scope),
     }
 }
 
@@ -156,6 +159,7 @@ impl Session {
             RoleStatement::Owner { holder, to, .. } => self.change_owner(holder, *to),
             RoleStatement::Reassign { from, to } => self.reassign(from, *to),
             RoleStatement::DropOwned { of, cascade } => self.drop_owned(of, *cascade),
+            RoleStatement::Settings { scope, change, .. } => self.keep_setting(*scope, change),
         }?;
         // Who the session is may have another name now.
         let catalog = self.connection.catalog();
@@ -252,6 +256,62 @@ impl Session {
         }
         let (roles, members) = (vec![role], options.members.clone());
         self.grant_roles(&GrantRole { is_grant: add, roles, members, admin: false, grantor: None })
+    }
+
+    /// ALTER ROLE ... SET and ALTER DATABASE ... SET.
+    fn keep_setting(&mut self, scope: Scope, change: &SettingChange) -> SqlResult<()> {
+        let c = self.connection.catalog();
+        let own = self.role();
+        match (c.role(scope.role), scope.in_database) {
+            (Some(role), _) if role.superuser && !c.is_superuser(own) => {
+                return Err(forbidden("must be superuser to alter superusers"));
+            }
+            (Some(role), _) if role.id != own && !self.makes_roles(&c) => {
+                return Err(forbidden("permission denied"));
+            }
+            (None, true) if !c.has_rights_of(own, c.owner(DATABASE)) => {
+                return Err(not_owner("database", "postgres"));
+            }
+            (None, false) if !c.is_superuser(own) => {
+                return Err(forbidden("must be superuser to alter settings globally"));
+            }
+            _ => {}
+        }
+        let kept = match change {
+            SettingChange::Set { name, value } => {
+                Some((self.settings.keepable(name, Some(value))?, Some(value)))
+            }
+            SettingChange::Reset(name) => Some((self.settings.keepable(name, None)?, None)),
+            SettingChange::ResetAll => None,
+        };
+        self.connection.change_settings(scope, &|_, all: &mut ScopeSettings| {
+            let Some((name, value)) = &kept else {
+                all.clear();
+                return Ok(());
+            };
+            let place = all.iter().position(|s| s.0.eq_ignore_ascii_case(name));
+            match (value, place) {
+                (Some(value), Some(place)) => all[place].1.clone_from(value),
+                (Some(value), None) => all.push((name.clone(), (*value).clone())),
+                (None, Some(place)) => drop(all.remove(place)),
+                (None, None) => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Begins with what the dictionary says of who logs in; what cannot be taken is left out, and told.
+    #[cfg(feature = "server")]
+    pub(crate) fn begin_with_kept(&mut self) {
+        let c = self.connection.catalog();
+        let scopes = Scope::of_session(self.identity.authenticated);
+        for (scope, source) in scopes.iter().zip(["global", "database", "user", "database user"]) {
+            for (name, value) in c.settings.get(scope).iter().flat_map(|s| s.iter()) {
+                if let Err(e) = self.settings.begin_with(name, value, source) {
+                    self.warn(e.sqlstate(), e.0.message.clone())
+                }
+            }
+        }
     }
 
     fn rename_role(&mut self, role: u32, to: &str) -> SqlResult<()> {

@@ -93,6 +93,8 @@ pub(crate) struct Settings {
     lasting: Arc<Values>,
     /// They are those of a server.
     has_client: bool,
+    /// Where what a session begins with was said, by the places of settings; by default nowhere.
+    sources: Arc<Vec<(usize, &'static str)>>,
 }
 
 /// A setting as the view `pg_settings` has it, beside what is the same for all: nothing comes from a file,
@@ -154,6 +156,7 @@ impl Settings {
             now: none.clone(),
             lasting: none,
             has_client: false,
+            sources: Arc::default(),
         }
     }
 
@@ -295,7 +298,7 @@ impl Settings {
         let source = match self.now.of(place) {
             _ if s.key.starts_with("transaction_") => "override",
             Some(_) => "session",
-            None => "default",
+            None => self.sources.iter().find(|s| s.0 == place).map_or("default", |s| s.1),
         };
         let choices = s.choices();
         SettingRow {
@@ -346,9 +349,16 @@ impl Settings {
         Ok(())
     }
 
-    /// Gives a setting the value that the session begins with, to which RESET comes back.
     #[cfg(feature = "server")]
-    pub fn begin_with(&mut self, name: &str, value: &str) -> SqlResult<()> {
+    fn note_source(&mut self, place: usize, source: &'static str) {
+        let sources = Arc::make_mut(&mut self.sources);
+        sources.retain(|s| s.0 != place);
+        sources.push((place, source))
+    }
+    /// Gives a setting the value that the session begins with, to which RESET comes back. `source` is where
+    /// that was said.
+    #[cfg(feature = "server")]
+    pub fn begin_with(&mut self, name: &str, value: &str, source: &'static str) -> SqlResult<()> {
         let Some(place) = table::place(&name.to_ascii_lowercase()) else {
             return self.set(name, Some(value), false);
         };
@@ -356,11 +366,33 @@ impl Settings {
         setting.may_change(name)?;
         let value = self.taken(place, name, value)?;
         Arc::make_mut(&mut self.base).put(place, Some(value.into()));
+        self.note_source(place, source);
         Ok(())
+    }
+    /// The name, as it is spelt, of a setting that sessions are to begin with, if it can have the value.
+    pub fn keepable(&self, name: &str, value: Option<&str>) -> SqlResult<String> {
+        let Some(place) = table::place(&name.to_ascii_lowercase()) else {
+            if !name.contains('.') {
+                return Err(missing(name));
+            }
+            check_custom(name)?;
+            return Ok(name.to_string());
+        };
+        let setting = &table::all()[place];
+        setting.may_change(name)?;
+        if let Some(value) = value {
+            if setting.is_of_session() {
+                return Err(SqlError::unsupported(format_args!("{name} as a setting to begin with")));
+            }
+            if setting.value(name, value, self.at(place))? != self.first(place) && setting.is_served() {
+                return Err(setting.unsupported(value, self.first(place)));
+            }
+        }
+        Ok(setting.known.name.to_string())
     }
     /// Gives a setting the value that all sessions of a server begin with.
     #[cfg(feature = "server")]
-    pub fn serve_with(&mut self, name: &str, value: &str) -> SqlResult<()> {
+    pub fn serve_with(&mut self, name: &str, value: &str, source: &'static str) -> SqlResult<()> {
         let Some(place) = table::place(&name.to_ascii_lowercase()) else {
             if !name.contains('.') {
                 return Err(missing(name));
@@ -374,8 +406,12 @@ impl Settings {
         if setting.known.context == ondol_types::known::SettingContext::Internal {
             setting.may_change(name)?
         }
+        if setting.is_of_session() {
+            return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
+        }
         let value = setting.value(name, value, self.at(place))?;
         Arc::make_mut(&mut self.base).put(place, Some(value.into()));
+        self.note_source(place, source);
         self.has_client = true;
         Ok(())
     }
@@ -414,7 +450,7 @@ impl Settings {
         let value = setting.value(name, given, self.at(place))?;
         let is_fixed = setting.is_served() || setting.needs_client() && !self.has_client;
         match is_fixed && value != self.at(place) {
-            true => Err(setting.unsupported(given)),
+            true => Err(setting.unsupported(given, self.first(place))),
             false => Ok(value),
         }
     }

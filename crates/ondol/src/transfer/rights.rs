@@ -33,6 +33,7 @@ pub fn roles(catalog: &Catalog) -> String {
     {
         out += &format!("\nALTER ROLE {}{};\n", quote(&now.name), with(now))
     }
+    out += &settings(catalog);
     let mut all: Vec<&RoleDef> = catalog.roles.values().map(|r| &**r).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let mut grants = Vec::new();
@@ -55,6 +56,35 @@ pub fn roles(catalog: &Catalog) -> String {
         out += "\n"
     }
     out + &grants.concat()
+}
+
+/// What sessions begin with.
+fn settings(catalog: &Catalog) -> String {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for (scope, settings) in catalog.settings.iter() {
+        let of = match (catalog.role(scope.role), scope.in_database) {
+            (Some(r), false) => format!("ROLE {}", quote(&r.name)),
+            (Some(r), true) => format!("ROLE {} IN DATABASE postgres", quote(&r.name)),
+            (None, true) => "DATABASE postgres".to_string(),
+            (None, false) => "ROLE ALL".to_string(),
+        };
+        let statement = |(name, value): &(String, String)| {
+            // Each of a list's names is a literal of its own.
+            let names = match name.as_str() {
+                "search_path" => ondol_types::name::list(value).filter(|l| !l.is_empty()),
+                _ => None,
+            };
+            let value = names.unwrap_or_else(|| vec![value.clone()]);
+            let value: Vec<String> = value.iter().map(|v| literal(v)).collect();
+            let value = value.join(", ");
+            let name: Vec<String> = name.split('.').map(|w| quote(w).to_string()).collect();
+            format!("ALTER {of} SET {} TO {value};\n", name.join("."))
+        };
+        all.push((of.clone(), settings.iter().map(statement).collect()))
+    }
+    all.sort();
+    let text: String = all.into_iter().map(|s| s.1).collect();
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// What ALTER ROLE says of a role, all of it.

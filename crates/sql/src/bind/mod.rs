@@ -404,6 +404,8 @@ impl<'a> Binder<'a> {
             Kind::AlterOwnerStmt(s) => self.change_owner(s),
             Kind::CreateRoleStmt(s) => self.create_role(s),
             Kind::AlterRoleStmt(s) => self.alter_role(s),
+            Kind::AlterRoleSetStmt(s) => self.alter_role_settings(s),
+            Kind::AlterDatabaseSetStmt(s) => self.alter_database_settings(s),
             Kind::DropRoleStmt(s) => self.drop_role(s),
             Kind::GrantRoleStmt(s) => self.grant_role(s),
             Kind::GrantStmt(s) => self.grant(s),

@@ -76,10 +76,7 @@ impl<'a> Binder<'a> {
             }
             ObjectType::ObjectDatabase => {
                 let name = string(object)?;
-                if name != "postgres" {
-                    let message = format!("database \"{name}\" does not exist");
-                    return Err(SqlError::new("3D000", message));
-                }
+                super::role::known_database(name)?;
                 (Some(Holder::database(name)), "ALTER DATABASE")
             }
             of @ (ObjectType::ObjectType | ObjectType::ObjectDomain) => {

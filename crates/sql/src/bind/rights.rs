@@ -417,6 +417,7 @@ impl Gatherer<'_> {
             | Statement::Release(_)
             | Statement::RollbackTo(_)
             | Statement::Set { .. }
+            | Statement::AlterSystem(_)
             | Statement::Show(_)
             | Statement::Prepare { .. }
             | Statement::Deallocate(_)

@@ -4,15 +4,17 @@
 use super::Binder;
 use super::names::no_schema;
 use super::tree::{at, kind, option_bool, option_text, options, string, strings, unexpected};
-use crate::bound::{Dropped, Statement};
+use crate::bound::{Dropped, SettingChange, Statement};
 use crate::parse::tree::{
-    AccessPriv, AlterDefaultPrivilegesStmt, AlterRoleStmt, CreateRoleStmt, DefElem, DropBehavior,
-    DropOwnedStmt, DropRoleStmt, GrantRoleStmt, GrantStmt, GrantTargetType, Node, ObjectType,
-    ReassignOwnedStmt, RoleSpec, RoleSpecType, RoleStmtType, node::Node as Kind,
+    AccessPriv, AlterDatabaseSetStmt, AlterDefaultPrivilegesStmt, AlterRoleSetStmt, AlterRoleStmt,
+    CreateRoleStmt, DefElem, DropBehavior, DropOwnedStmt, DropRoleStmt, GrantRoleStmt, GrantStmt,
+    GrantTargetType, Node, ObjectType, ReassignOwnedStmt, RoleSpec, RoleSpecType, RoleStmtType,
+    node::Node as Kind,
 };
 use ondol_engine::acl::{self, AclKind, Privileges};
 use ondol_engine::rights::DATABASE;
 use ondol_engine::role::{PUBLIC_ROLE, is_reserved};
+use ondol_engine::settings::Scope;
 use ondol_engine::{Catalog, Name, Relation, RightsOf, schema_id};
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
@@ -196,6 +198,12 @@ pub enum RoleStatement {
         to: u32,
         tag: &'static str,
     },
+    /// What sessions begin with.
+    Settings {
+        scope: Scope,
+        change: SettingChange,
+        tag: &'static str,
+    },
     Reassign {
         from: Vec<u32>,
         to: u32,
@@ -217,7 +225,7 @@ impl RoleStatement {
             RoleStatement::Grant(g) if g.is_grant => "GRANT",
             RoleStatement::Grant(_) => "REVOKE",
             RoleStatement::Defaults { .. } => "ALTER DEFAULT PRIVILEGES",
-            RoleStatement::Owner { tag, .. } => tag,
+            RoleStatement::Owner { tag, .. } | RoleStatement::Settings { tag, .. } => tag,
             RoleStatement::Reassign { .. } => "REASSIGN OWNED",
             RoleStatement::DropOwned { .. } => "DROP OWNED",
         }
@@ -226,6 +234,14 @@ impl RoleStatement {
 
 fn no_role(name: &str) -> SqlError {
     SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
+}
+
+/// There is one database.
+pub(super) fn known_database(name: &str) -> SqlResult<()> {
+    match name {
+        "postgres" => Ok(()),
+        _ => Err(SqlError::new("3D000", format!("database \"{name}\" does not exist"))),
+    }
 }
 
 fn redundant(o: &DefElem) -> SqlError {
@@ -356,6 +372,30 @@ impl<'a> Binder<'a> {
         }
         let options = self.role_options(&s.options, true)?;
         Ok(role_statement(RoleStatement::Alter { role, options, add: s.action >= 0 }))
+    }
+
+    /// ALTER ROLE ... SET: of a role or of all, in the database or in any.
+    pub(super) fn alter_role_settings(&mut self, s: &'a AlterRoleSetStmt) -> SqlResult<Statement> {
+        let role = s.role.as_ref().map_or(Ok(0), |spec| {
+            let role = self.role_id(spec)?;
+            match self.catalog.role(role).is_some_and(|r| r.is_predefined()) {
+                true => Err(reserved(&spec.rolename, "Cannot alter reserved roles.")),
+                false => Ok(role),
+            }
+        })?;
+        if !s.database.is_empty() {
+            known_database(&s.database)?
+        }
+        let scope = Scope { role, in_database: !s.database.is_empty() };
+        let change = self.setting_change(s.setstmt.as_ref().ok_or_else(|| unexpected("ALTER ROLE"))?)?;
+        Ok(role_statement(RoleStatement::Settings { scope, change, tag: "ALTER ROLE" }))
+    }
+
+    pub(super) fn alter_database_settings(&mut self, s: &'a AlterDatabaseSetStmt) -> SqlResult<Statement> {
+        known_database(&s.dbname)?;
+        let change = self.setting_change(s.setstmt.as_ref().ok_or_else(|| unexpected("ALTER DATABASE"))?)?;
+        let scope = Scope { role: 0, in_database: true };
+        Ok(role_statement(RoleStatement::Settings { scope, change, tag: "ALTER DATABASE" }))
     }
 
     pub(super) fn rename_role(&mut self, name: &str, to: &str) -> SqlResult<Statement> {

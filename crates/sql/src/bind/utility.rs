@@ -7,7 +7,7 @@ use super::tree::{
 };
 use super::types::bind_type;
 use super::{Binder, accepted, coerce, name_of};
-use crate::bound::{ExplainOptions, Expr, Modes, Statement};
+use crate::bound::{ExplainOptions, Expr, Modes, SettingChange, Statement};
 use crate::level::IsolationLevel;
 use crate::parse::Raw;
 use crate::parse::lexer::{Token, TokenKind, Tokens};
@@ -53,6 +53,10 @@ impl<'a> Binder<'a> {
         match node {
             Kind::TransactionStmt(s) => self.transaction(s),
             Kind::VariableSetStmt(s) => self.set(s),
+            Kind::AlterSystemStmt(s) => {
+                let set = s.setstmt.as_ref().ok_or_else(|| unexpected("ALTER SYSTEM"))?;
+                Ok(Statement::AlterSystem(self.setting_change(set)?))
+            }
             Kind::VariableShowStmt(s) => Ok(Statement::Show(s.name.clone())),
             Kind::ConstraintsSetStmt(s) => {
                 let mut names = Vec::with_capacity(s.constraints.len());
@@ -212,6 +216,16 @@ impl<'a> Binder<'a> {
             },
             VariableSetKind::Undefined => return Err(unexpected("SET")),
         })
+    }
+
+    /// The same in ALTER ROLE, ALTER DATABASE and ALTER SYSTEM.
+    pub(super) fn setting_change(&mut self, s: &'a tree::VariableSetStmt) -> SqlResult<SettingChange> {
+        match self.set(s)? {
+            Statement::Set { name, value: Some(value), .. } => Ok(SettingChange::Set { name, value }),
+            Statement::Set { .. } if s.kind() == VariableSetKind::VarResetAll => Ok(SettingChange::ResetAll),
+            Statement::Set { name, value: None, .. } => Ok(SettingChange::Reset(name)),
+            _ => Err(SqlError::unsupported("a transaction's mode as a setting to begin with")),
+        }
     }
 
     /// An interval as a setting's text has it: `INTERVAL '-08:00:00'`.

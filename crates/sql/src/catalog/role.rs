@@ -2,11 +2,12 @@
 
 use super::fixed;
 use super::name;
-use super::rows::{Char, Each, Name, Null, Oid, Wanted, row};
+use super::rows::{Char, Each, Name, Oid, Wanted, row};
 use super::sight::{DATABASE, Object, Sight, oid_of, schema_oid};
 use ondol_engine::acl::{self, Acl, AclItem, AclKind, Privileges, letters};
 use ondol_engine::rights;
 use ondol_engine::role::{BOOTSTRAP, PUBLIC_ROLE, RoleDef};
+use ondol_engine::settings::Scope;
 use ondol_engine::{Catalog, RightsOf, schema_id};
 use ondol_types::catalog::{name as names, oid};
 use ondol_types::func::FuncId;
@@ -51,9 +52,23 @@ pub fn roles(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()>
             "********",
             until(r),
             r.bypass_rls,
-            Null,
+            config(sight, Scope { role: r.id, in_database: false })?,
             Oid(r.id),
         ])
+    })
+}
+
+/// What sessions begin with, as `name=value`.
+fn config(sight: &Sight<'_>, scope: Scope) -> SqlResult<Value> {
+    let Some(all) = sight.catalog.settings.get(&scope) else { return Ok(Value::Null) };
+    let texts: Vec<Value> = all.iter().map(|(n, v)| Value::Text(format!("{n}={v}"))).collect();
+    array::of_values(TypeId::TEXT, &texts)
+}
+
+pub fn settings(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    sight.catalog.settings.keys().try_for_each(|scope| {
+        let database = if scope.in_database { DATABASE } else { 0 };
+        each(&row![Oid(database), Oid(scope.role), config(sight, *scope)?])
     })
 }
 

@@ -38,6 +38,7 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_attribute", &["attrelid"], table::attributes),
     ("pg_auth_members", &[], role::members),
     ("pg_authid", &[], role::authid),
+    ("pg_db_role_setting", &[], role::settings),
     ("pg_class", &["oid", "relname"], table::classes),
     ("pg_constraint", &["conrelid", "contypid"], key::constraints),
     ("pg_cursors", &[], cluster::cursors),

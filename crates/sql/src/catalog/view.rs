@@ -139,9 +139,11 @@ static VIEWS: LazyLock<HashMap<&'static str, (&'static str, String)>> = LazyLock
         (
             "pg_shadow",
             "",
-            "SELECT rolname, oid, rolcreatedb, rolsuper, rolreplication, rolbypassrls, rolpassword,
-                rolvaliduntil, NULL
-             FROM pg_catalog.pg_authid WHERE rolcanlogin"
+            "SELECT rolname, a.oid, rolcreatedb, rolsuper, rolreplication, rolbypassrls, rolpassword,
+                rolvaliduntil, setconfig
+             FROM pg_catalog.pg_authid a LEFT JOIN pg_catalog.pg_db_role_setting s
+                ON a.oid = s.setrole AND s.setdatabase = 0
+             WHERE rolcanlogin"
                 .to_string(),
         ),
         (

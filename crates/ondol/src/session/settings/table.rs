@@ -290,7 +290,7 @@ impl Setting {
             Rule::Obeyed | Rule::Served | Rule::Client => Ok(value),
             Rule::Own(rule) => rule(self, &value, now),
             Rule::Fixed if value == self.default => Ok(value),
-            Rule::Fixed => Err(self.unsupported(given)),
+            Rule::Fixed => Err(self.unsupported(given, &self.default)),
         }
     }
 
@@ -333,10 +333,15 @@ impl Setting {
     pub fn needs_client(&self) -> bool {
         matches!(self.rule, Rule::Client)
     }
-    pub fn unsupported(&self, given: &str) -> SqlError {
-        SqlError::unsupported(match self.default.is_empty() {
+    /// It is one session's, and nothing that others begin with.
+    pub fn is_of_session(&self) -> bool {
+        matches!(self.key.as_str(), "role" | "session_authorization") || self.key.starts_with("transaction_")
+    }
+    /// The error of another value than the one that it has.
+    pub fn unsupported(&self, given: &str, has: &str) -> SqlError {
+        SqlError::unsupported(match has.is_empty() {
             true => format!("a value of {}", self.known.name),
-            false => format!("{} other than {}", self.known.name, self.shown(&self.default)),
+            false => format!("{} other than {}", self.known.name, self.shown(has)),
         })
         .detail(format!("\"{given}\" was asked for."))
     }
@@ -392,7 +397,7 @@ fn threads_given(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
 fn log_destination(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
     match value {
         "stderr" | "jsonlog" => Ok(value.to_string()),
-        "csvlog" | "syslog" | "eventlog" => Err(s.unsupported(value)),
+        "csvlog" | "syslog" | "eventlog" => Err(s.unsupported(value, &s.default)),
         _ => Err(s.invalid(value).detail("Expected stderr or jsonlog.")),
     }
 }
@@ -409,7 +414,7 @@ fn encoding(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
         return Ok(s.default.to_string());
     }
     Err(match FAMILIES.iter().any(|f| name.starts_with(f)) {
-        true => s.unsupported(value),
+        true => s.unsupported(value, &s.default),
         false => s.invalid(value),
     })
 }
