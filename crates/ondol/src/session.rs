@@ -68,6 +68,7 @@ pub(crate) mod schema;
 pub(crate) mod sequences;
 pub(crate) mod settings;
 pub mod split;
+pub(crate) mod statements;
 pub(crate) mod system;
 pub(crate) mod transaction;
 #[cfg(feature = "scan")]

@@ -1173,6 +1173,130 @@ fn sessions_see_each_other() {
     assert_eq!(bob.until_closed().last().unwrap().field('C').unwrap(), "57P01");
 }
 
+/// `pg_stat_statements` and `pg_stat_database`.
+#[test]
+fn statements_and_transactions_are_counted() {
+    let served = serve(|_| {});
+    let (mut c, mut other) = (served.client(), served.client());
+    let rows = |c: &mut Client, text: &str| -> Vec<String> {
+        let all = c.ask(&[query(text)]);
+        let e = all.iter().find(|m| m.kind == 'E');
+        assert!(e.is_none(), "{text}: {:?}", e.map(|e| e.field('M')));
+        all.iter().filter(|m| m.kind == 'D').map(|m| m.to_string()).collect()
+    };
+    c.query(
+        "CREATE TABLE t (a integer PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'), (2, 'y');
+         CREATE FUNCTION find(int) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE a = $1'",
+    );
+    assert_eq!(rows(&mut c, "SELECT pg_stat_statements_reset()"), ["D()"]);
+    for text in
+        ["SELECT a FROM t WHERE b = 'x'", "select a from T where b = 'z'", "SELECT a FROM t WHERE a = 'x'"]
+    {
+        c.query(text);
+    }
+    c.query("INSERT INTO t VALUES (3, 'secret'), (4, 'secret')");
+    c.query("UPDATE t SET b = 'q'; SELECT 1 / 0");
+    // Look-ups by themselves and together, a statement of the database's, a portal in pieces.
+    let all =
+        [parse("p", "SELECT b FROM t WHERE a = $1", &[]), bind("", "p", &["1"]), execute("", 0)].concat();
+    c.told(&[all, sync()]);
+    let look_up = |name: &str, v: &str| [bind("", name, &[v]), execute("", 0)].concat();
+    c.told(&[look_up("p", "1"), look_up("p", "2"), look_up("ondol.find", "7"), look_up("p", "9"), sync()]);
+    let pieces = [parse("", "SELECT a FROM t ORDER BY b, a", &[]), bind("", "", &[])].concat();
+    c.told(&[pieces, execute("", 1), execute("", 2), execute("", 2), execute("", 2), sync()]);
+    let shown = "SELECT query, calls, rows, userid::regrole, toplevel, plans, wal_bytes FROM pg_stat_statements
+                 WHERE calls > 0 AND query NOT LIKE '%pg_stat%' AND query NOT LIKE 'CREATE%' ORDER BY query COLLATE \"C\"";
+    assert_eq!(
+        rows(&mut other, shown),
+        [
+            "D(INSERT INTO t VALUES ($1, $2), ($3, $4),1,2,postgres,t,NULL,NULL)",
+            "D(SELECT a FROM t ORDER BY b, a,1,4,postgres,t,NULL,NULL)",
+            "D(SELECT a FROM t WHERE b = $1,2,1,postgres,t,NULL,NULL)",
+            "D(SELECT b FROM t WHERE a = $1,4,3,postgres,t,NULL,NULL)",
+            "D(UPDATE t SET b = $1,1,4,postgres,t,NULL,NULL)",
+            "D(ondol.find,1,0,postgres,t,NULL,NULL)",
+        ]
+    );
+    let odd = "SELECT count(*) FROM pg_stat_statements WHERE NOT (min_exec_time >= 0 AND min_exec_time <= mean_exec_time
+               AND mean_exec_time <= max_exec_time AND max_exec_time <= total_exec_time AND stddev_exec_time >= 0
+               AND abs(mean_exec_time * calls - total_exec_time) < 0.001)";
+    assert_eq!(rows(&mut other, odd), ["D(0)"]);
+    c.query("SELECT pg_sleep(0.05)");
+    let slept = "SELECT max_exec_time BETWEEN 50 AND 5000 FROM pg_stat_statements WHERE query = 'SELECT pg_sleep($1)'";
+    assert_eq!(rows(&mut other, slept), ["D(t)"]);
+    let reset =
+        "SELECT pg_stat_statements_reset(0, 0, queryid) FROM pg_stat_statements WHERE query LIKE 'UPDATE t%'";
+    rows(&mut c, reset);
+    assert_eq!(
+        rows(&mut other, "SELECT count(*) FROM pg_stat_statements WHERE query LIKE 'UPDATE t%'"),
+        ["D(0)"]
+    );
+    c.query("CREATE ROLE ann LOGIN");
+    let mut ann = served.connect();
+    ann.start(&[("user", "ann"), ("database", "postgres")]);
+    assert_eq!(ann.query("SELECT pg_stat_statements_reset()"), "E(42501) Z(I)");
+    ann.query("SELECT 'mine'");
+    assert_eq!(
+        rows(&mut ann, "SELECT DISTINCT query, queryid IS NULL FROM pg_stat_statements ORDER BY 1"),
+        ["D(<insufficient privilege>,t)", "D(SELECT $1,f)"]
+    );
+    // Transactions: statements by themselves, in a text, a block, a pipeline; and what ends badly.
+    let counts = "SELECT xact_commit, xact_rollback, deadlocks FROM pg_stat_database";
+    let mut before = [0; 3];
+    let mut counted = |c: &mut Client| -> [i64; 3] {
+        let told = rows(c, counts);
+        let now: Vec<i64> = told[0][2..told[0].len() - 1].split(',').map(|n| n.parse().unwrap()).collect();
+        let now: [i64; 3] = now.try_into().unwrap();
+        let since = std::array::from_fn(|i| now[i] - before[i]);
+        before = now;
+        since
+    };
+    counted(&mut other);
+    // That of asking is counted once it has ended.
+    assert_eq!(counted(&mut other), [1, 0, 0]);
+    c.query("SELECT 1");
+    c.query("SELECT 1; SELECT 2");
+    c.query("SELEC");
+    c.query("SELECT 1; SELECT 1 / 0");
+    assert_eq!(counted(&mut other), [3, 2, 0]);
+    for text in ["BEGIN", "SELECT 1", "COMMIT", "BEGIN", "SELECT 1/0", "COMMIT", "BEGIN", "ROLLBACK"] {
+        c.query(text);
+    }
+    c.query("BEGIN; SAVEPOINT s; ROLLBACK TO s; COMMIT AND CHAIN; ROLLBACK AND CHAIN; SELECT 1; COMMIT");
+    assert_eq!(counted(&mut other), [4, 3, 0]);
+    c.told(&[look_up("p", "1"), look_up("p", "2"), sync()]);
+    c.send(&[look_up("p", "1"), sync(), look_up("p", "2"), sync(), look_up("p", "x"), sync()]);
+    (0..3).for_each(|_| drop(c.until_ready()));
+    c.told(&[bind("", "p", &["1"]), execute("", 1), sync()]);
+    assert_eq!(counted(&mut other), [5, 1, 0]);
+    // Sessions, by how they end.
+    let sessions = "SELECT sessions, sessions_abandoned, sessions_killed, sessions_fatal, numbackends,
+                    session_time >= active_time, active_time > 50, idle_in_transaction_time >= 0, blks_read
+                    FROM pg_stat_database";
+    assert_eq!(rows(&mut other, sessions), ["D(3,0,0,0,3,t,t,t,NULL)"]);
+    ann.send(&[packed(Some(b'X'), b"")]);
+    ann.until_closed();
+    let (mut killed, lost, mut broken) = (served.client(), served.client(), served.client());
+    let number = i32::from_be_bytes(killed.key[..4].try_into().unwrap());
+    rows(&mut other, &format!("SELECT pg_terminate_backend({number})"));
+    killed.until_closed();
+    drop(lost);
+    broken.send(&[packed(Some(b'p'), b"x\0")]);
+    broken.until_closed();
+    for _ in 0..200 {
+        if rows(&mut other, "SELECT numbackends FROM pg_stat_database") == ["D(2)"] {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20))
+    }
+    assert_eq!(rows(&mut other, sessions), ["D(6,1,1,1,2,t,t,t,NULL)"]);
+    drop((c, other));
+    let mut alone = served.database.session();
+    let none =
+        alone.query("SELECT count(*), max(calls) FROM pg_stat_statements WHERE toplevel", &[]).unwrap();
+    assert!(none.row(0).get::<i64>(0).unwrap() > 0, "the board is the database's");
+}
+
 #[test]
 fn lost_connections_roll_back() {
     let served = serve(|_| {});

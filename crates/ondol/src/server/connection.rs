@@ -2,6 +2,7 @@
 use super::conversation::Client;
 use super::tls::Secured;
 use super::worker::Door;
+use crate::session::activity::Departure;
 use ondol_base::net::Interest;
 use ondol_base::park::Parker;
 use std::cell::{Cell, RefCell};
@@ -132,6 +133,8 @@ pub(super) struct Connection {
     pub lost: Cell<bool>,
     /// To be closed once the output is sent.
     pub closing: Cell<bool>,
+    /// How its session ends, as far as is known.
+    pub departure: Cell<Departure>,
     /// What the poll waits for.
     pub interest: Cell<Interest>,
     /// Until when it has to have proved who it is.
@@ -177,6 +180,7 @@ impl Connection {
             touched,
             lost: Cell::new(false),
             closing: Cell::new(false),
+            departure: Cell::new(Departure::Abandoned),
             interest: Cell::new(Interest::READ),
             deadline: Cell::new(Some(deadline)),
             is_warm: Cell::new(false),

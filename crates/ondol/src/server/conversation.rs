@@ -11,7 +11,7 @@ use super::result::{self, Notices};
 use super::talk::Talk;
 use super::{Shared, io};
 use crate::session::Session;
-use crate::session::activity::{Seen, Who};
+use crate::session::activity::{Departure, Seen, Who};
 use ondol_base::park::Parker;
 use ondol_base::{clock, random};
 use ondol_engine::Token;
@@ -60,6 +60,10 @@ pub(super) struct Client {
 
 /// Writes an error that ends the connection.
 pub(super) fn fatal(connection: &Connection, e: &SqlError) {
+    connection.departure.set(match e.sqlstate() {
+        sqlstate::ADMIN_SHUTDOWN => Departure::Killed,
+        _ => Departure::Failed,
+    });
     back::report(&mut connection.output.borrow_mut(), true, "FATAL", &e.0, None)
 }
 pub(super) fn broken(b: Broken) -> SqlError {

@@ -13,6 +13,7 @@ use super::incoming::{Incoming, MESSAGE_LIMIT};
 use super::log;
 use super::result::{self, Answer, Around, Notices, Telling};
 use crate::session::Session;
+use crate::session::activity::Departure;
 use crate::session::control::ends_failed;
 use crate::session::cursor::{Cursor, cannot_be_run};
 use crate::session::output::Output;
@@ -22,6 +23,7 @@ use crate::session::prepared::Prepared;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::settings::Settings;
 use crate::session::split::split;
+use crate::session::statements::{Fingerprint, Took};
 use ondol_base::fiber::{on_thread_stack, take_turns};
 use ondol_engine::{Catalog, Charge, Token};
 use ondol_sql::parse;
@@ -62,6 +64,7 @@ struct Statement {
     /// What the client sent, and where the statement begins in it: for errors' positions.
     text: String,
     from: usize,
+    fingerprint: Fingerprint,
 }
 
 struct Portal {
@@ -69,6 +72,33 @@ struct Portal {
     params: Vec<Value>,
     forms: Vec<bool>,
     progress: Progress,
+    /// Nanoseconds that it took so far, and rows that it gave.
+    spent: (u64, u64),
+}
+
+/// How things stand before a statement, for finding out which transactions it ends.
+#[derive(Clone, Copy)]
+struct Before {
+    in_transaction: bool,
+    transactions: u64,
+}
+
+impl Before {
+    fn of(s: &Session) -> Before {
+        Before { in_transaction: s.in_transaction(), transactions: s.transactions }
+    }
+    /// The statement has ended, with that tag or in an error: counts the transaction that has ended with it.
+    fn count(self, s: &Session, tag: Option<&str>) {
+        let Some(seen) = &s.seen else { return };
+        let goes_on = s.in_transaction() && (!self.in_transaction || self.transactions == s.transactions);
+        if goes_on {
+            return;
+        }
+        match tag {
+            Some(tag) if tag != "ROLLBACK" => seen.meter.commits.add(1),
+            _ => seen.meter.rollbacks.add(1),
+        }
+    }
 }
 
 enum Progress {
@@ -268,6 +298,9 @@ impl Talk {
 
     /// An error that a statement ended with, in a text from there on.
     fn tell_error(&mut self, s: &mut Session, e: &SqlError, of: (&str, usize), connection: &Connection) {
+        if let Some(seen) = s.seen.as_ref().filter(|_| e.sqlstate() == sqlstate::DEADLOCK_DETECTED) {
+            seen.meter.deadlocks.add(1)
+        }
         // The session has failed its transaction; one that is no block is over.
         if s.implicit {
             s.drop_transaction()
@@ -391,7 +424,10 @@ impl Talk {
                 }
                 // They come from a client that does not know yet of its COPY's error.
                 Ok(Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_)) => incoming.skip(size),
-                Ok(Message::Terminate) => return Served::Over,
+                Ok(Message::Terminate) => {
+                    connection.departure.set(Departure::Asked);
+                    return Served::Over;
+                }
                 Ok(Message::FunctionCall) => {
                     incoming.skip(size);
                     self.refuse(s, SqlError::unsupported("a function call message"), ("", 0), connection);
@@ -448,6 +484,7 @@ impl Talk {
         }
         let last = pieces.len() - 1;
         for (n, (from, piece)) in pieces.iter().enumerate() {
+            let (before, since) = (Before::of(s), looked(s));
             let begun = match several && !s.in_transaction() {
                 true => s.begin_implicit(),
                 false => Ok(()),
@@ -465,6 +502,9 @@ impl Talk {
             look(s);
             match done {
                 Ok(tag) => {
+                    let told = tag.as_deref().unwrap_or_default();
+                    before.count(s, Some(told));
+                    took(s, &Fingerprint::of(piece), since, rows_of(told));
                     let mut out = connection.output.borrow_mut();
                     result::tell_notices(&self.around.notices, &mut out);
                     match tag {
@@ -474,6 +514,7 @@ impl Talk {
                 }
                 Err(e) => {
                     self.tell_error(s, &e, (text, *from), connection);
+                    before.count(s, None);
                     break;
                 }
             }
@@ -520,7 +561,8 @@ impl Talk {
             if !name.is_empty() {
                 s.name_prepared(name, &prepared, text)?
             }
-            let statement = Statement { prepared, text: text.to_string(), from };
+            let fingerprint = Fingerprint::of(prepared.source().0);
+            let statement = Statement { prepared, text: text.to_string(), from, fingerprint };
             self.statements.insert(name.to_string(), Rc::new(statement));
             Ok(())
         });
@@ -542,7 +584,8 @@ impl Talk {
         // A registered query is there without it (prepared/H3).
         let prepared = s.prepare_by_name(name)?;
         let text = prepared.source().0.to_string();
-        let statement = Rc::new(Statement { prepared, text, from: 0 });
+        let fingerprint = Fingerprint::of(&text);
+        let statement = Rc::new(Statement { prepared, text, from: 0, fingerprint });
         self.statements.insert(name.to_string(), statement.clone());
         Ok(statement)
     }
@@ -611,7 +654,7 @@ impl Talk {
             }
             false => Progress::Bound,
         };
-        let portal = Portal { statement: statement.clone(), params, forms, progress };
+        let portal = Portal { statement: statement.clone(), params, forms, progress, spent: (0, 0) };
         self.portals.insert(bind.portal.to_string(), portal);
         Ok(())
     }
@@ -662,18 +705,34 @@ impl Talk {
             self.skips = true;
             return;
         };
-        let before = s.in_transaction();
+        let (before, since) = (Before::of(s), looked(s));
         let statement = portal.statement.clone();
+        let was_done = matches!(portal.progress, Progress::Done);
         let done = self.run_portal(s, &name, &mut portal, most, connection, incoming);
         look(s);
+        portal.spent.0 += looked(s).saturating_sub(since);
+        match &done {
+            Ok(Executed::Done(tag)) if !was_done => {
+                let rows = portal.spent.1 + rows_of(tag);
+                took(s, &statement.fingerprint, looked(s).saturating_sub(portal.spent.0), rows)
+            }
+            Ok(Executed::Suspended) => portal.spent.1 += u64::from(most),
+            _ => {}
+        }
+        let tag = match &done {
+            Ok(Executed::Done(tag)) => Some(tag.clone()),
+            Ok(Executed::Empty | Executed::Suspended) => Some(String::new()),
+            Err(_) => None,
+        };
         self.tell_duration(s, 1);
-        if before && !s.in_transaction() {
+        if before.in_transaction && !s.in_transaction() {
             // T3
             self.portals.clear()
         } else {
             self.portals.insert(name, portal);
         }
-        self.answered(s, done, connection, (&statement.text, statement.from))
+        self.answered(s, done, connection, (&statement.text, statement.from));
+        before.count(s, tag.as_deref())
     }
 
     fn answered(
@@ -788,12 +847,17 @@ impl Talk {
 
     fn sync(&mut self, s: &mut Session, connection: &Connection) {
         self.skips = false;
-        let commits = s.implicit;
+        let (commits, before) = (s.implicit, Before::of(s));
+        let mut outcome = Some("");
         match s.end_implicit() {
             Ok(token) => self.token = self.token.max(token),
-            Err(e) => self.tell_error(s, &e, ("", 0), connection),
+            Err(e) => {
+                self.tell_error(s, &e, ("", 0), connection);
+                outcome = None
+            }
         }
         if commits {
+            before.count(s, outcome);
             look(s)
         }
         if !s.in_transaction() {
@@ -808,6 +872,24 @@ fn look(s: &Session) {
     if let Some(seen) = &s.seen {
         seen.meter.look();
     }
+}
+
+/// When it was last looked at.
+fn looked(s: &Session) -> u64 {
+    s.seen.as_ref().map_or(0, |seen| seen.meter.looked())
+}
+
+/// A statement has taken from then until now.
+fn took(s: &Session, of: &Fingerprint, since: u64, rows: u64) {
+    if let Some(seen) = &s.seen {
+        let ms = seen.meter.looked().saturating_sub(since) as f64 / 1e6;
+        seen.meter.statements.lock().add(s.role(), of, &Took::alike(1, ms, rows))
+    }
+}
+
+/// The rows that a tag tells.
+fn rows_of(tag: &str) -> u64 {
+    tag.rsplit_once(' ').and_then(|t| t.1.parse().ok()).unwrap_or(0)
 }
 
 fn no_portal(name: &str) -> SqlError {

@@ -113,6 +113,7 @@ impl Worker {
             meter: Arc::new(Meter::new()),
             told: AtomicBool::new(false),
         });
+        shared.database.board.add_meter(door.meter.clone());
         let its = door.clone();
         let poll = Poll::new()?;
         let event = Event::new()?;
@@ -269,6 +270,12 @@ impl Worker {
                 self.shared.keys.take_back(c.number.get());
                 let board = &self.shared.database.board;
                 let seen = board.leave(c.number.get());
+                if let Some(seen) = &seen {
+                    board.departed(seen, c.departure.get())
+                }
+                if c.client.borrow().as_ref().is_some_and(|c| c.in_transaction()) {
+                    self.door.meter.rollbacks.add(1)
+                }
                 if let Some(seen) = seen.filter(|_| self.shared.told().log_disconnections) {
                     let message = format!("disconnection: session time: {:.3} s", seen.seconds());
                     let fields = [("session_s", format!("{:.3}", seen.seconds()))];

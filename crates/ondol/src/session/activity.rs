@@ -9,10 +9,11 @@
 #[cfg(feature = "server")]
 use crate::server::log::{Form, Subject};
 use crate::session::meter::Meter;
+use crate::session::statements::Statements;
 use ondol_base::sync::Mutex;
 use ondol_engine::activity::Known;
 use ondol_sql::bound::SettingChange;
-use ondol_sql::catalog::Backend;
+use ondol_sql::catalog::{Backend, StatementRow, Totals};
 use ondol_types::{SqlError, SqlResult};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +46,33 @@ pub(crate) struct Board {
     pub is_json: AtomicBool,
     reload: Mutex<Option<Reload>>,
     system: Mutex<Option<System>>,
+    /// Of the threads of servers that the database has or had.
+    meters: Mutex<Vec<Arc<Meter>>>,
+    gone: Mutex<Gone>,
+}
+
+/// Sessions that have ended.
+#[derive(Clone, Copy, Default)]
+struct Gone {
+    seconds: f64,
+    /// All that there were, those included that are there.
+    sessions: i64,
+    abandoned: i64,
+    fatal: i64,
+    killed: i64,
+}
+
+/// How a session has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Departure {
+    /// Its client went without a word.
+    Abandoned,
+    /// Its client said so.
+    Asked,
+    /// By an error.
+    Failed,
+    /// By whoever may end others' sessions, or the server's end.
+    Killed,
 }
 
 impl Default for Board {
@@ -59,6 +87,8 @@ impl Default for Board {
             is_json: AtomicBool::new(false),
             reload: Mutex::default(),
             system: Mutex::default(),
+            meters: Mutex::default(),
+            gone: Mutex::default(),
         }
     }
 }
@@ -88,6 +118,7 @@ struct Now {
     transaction_us: Option<i64>,
     query_us: Option<i64>,
     changed_us: i64,
+    changed_ns: u64,
     state: &'static str,
     query: String,
     /// When the statement began whose end was not looked at yet, in nanoseconds.
@@ -97,12 +128,14 @@ struct Now {
 
 impl Seen {
     pub fn new(who: Who, signal: Signal, meter: Arc<Meter>) -> Arc<Seen> {
-        let begun_us = meter.day_us(meter.looked());
+        let begun_ns = meter.looked();
+        let begun_us = meter.day_us(begun_ns);
         let now = Now {
             application: String::new(),
             transaction_us: None,
             query_us: None,
             changed_us: begun_us,
+            changed_ns: begun_ns,
             state: "idle",
             query: String::new(),
             since_ns: None,
@@ -123,7 +156,9 @@ impl Seen {
             end -= 1
         }
         let mut now = self.now.lock();
+        self.spent(&now, since);
         now.state = "active";
+        now.changed_ns = since;
         now.query.clear();
         now.query.push_str(&text[..end]);
         now.query_us = Some(at);
@@ -133,9 +168,12 @@ impl Seen {
     }
     /// The client may send the next; `state` as the message says that tells it so.
     pub fn rests(&self, state: u8) {
-        let at = self.meter.day_us(self.meter.looked());
+        let since = self.meter.looked();
+        let at = self.meter.day_us(since);
         let mut now = self.now.lock();
+        self.spent(&now, since);
         now.changed_us = at;
+        now.changed_ns = since;
         now.state = match state {
             b'T' => "idle in transaction",
             b'E' => "idle in transaction (aborted)",
@@ -143,6 +181,15 @@ impl Seen {
         };
         if state == b'I' {
             now.transaction_us = None
+        }
+    }
+    /// It has another state from then on.
+    fn spent(&self, now: &Now, since: u64) {
+        let spent = since.saturating_sub(now.changed_ns);
+        match now.state {
+            "active" => self.meter.active_ns.add(spent),
+            "idle" => {}
+            _ => self.meter.idle_in_transaction_ns.add(spent),
         }
     }
     /// How many milliseconds a statement took that is over, and its text, if that is to be logged.
@@ -191,6 +238,7 @@ impl Seen {
 
 impl Board {
     pub fn enter(&self, seen: Arc<Seen>) {
+        self.gone.lock().sessions += 1;
         self.all.lock().insert(seen.who.process, seen);
     }
     pub fn leave(&self, process: i32) -> Option<Arc<Seen>> {
@@ -199,6 +247,52 @@ impl Board {
             self.ending.fetch_sub(1, Ordering::Relaxed);
         }
         left
+    }
+    /// A session has left.
+    pub fn departed(&self, seen: &Seen, how: Departure) {
+        let mut gone = self.gone.lock();
+        gone.seconds += seen.seconds();
+        match how {
+            Departure::Abandoned => gone.abandoned += 1,
+            Departure::Asked => {}
+            Departure::Failed => gone.fatal += 1,
+            Departure::Killed => gone.killed += 1,
+        }
+    }
+    pub fn add_meter(&self, meter: Arc<Meter>) {
+        self.meters.lock().push(meter)
+    }
+    fn meters(&self) -> Vec<Arc<Meter>> {
+        self.meters.lock().clone()
+    }
+    /// Where there is or was a server: what its sessions did, all together.
+    pub fn totals(&self) -> Option<Totals> {
+        let meters = self.meters();
+        if meters.is_empty() {
+            return None;
+        }
+        let gone = *self.gone.lock();
+        let there: f64 = self.all.lock().values().map(|s| s.seconds()).sum();
+        let sum = |f: &dyn Fn(&Meter) -> u64| meters.iter().map(|m| f(m)).sum::<u64>();
+        Some(Totals {
+            commits: sum(&|m| m.commits.get()) as i64,
+            rollbacks: sum(&|m| m.rollbacks.get()) as i64,
+            deadlocks: sum(&|m| m.deadlocks.get()) as i64,
+            session_ms: (gone.seconds + there) * 1e3,
+            active_ms: sum(&|m| m.active_ns.get()) as f64 / 1e6,
+            idle_in_transaction_ms: sum(&|m| m.idle_in_transaction_ns.get()) as f64 / 1e6,
+            sessions: gone.sessions,
+            abandoned: gone.abandoned,
+            fatal: gone.fatal,
+            killed: gone.killed,
+        })
+    }
+    pub fn statements(&self) -> Vec<StatementRow> {
+        let meters = self.meters();
+        Statements::rows(meters.iter().map(|m| m.statements.lock()))
+    }
+    pub fn forget_statements(&self, role: u32, id: i64) {
+        self.meters().iter().for_each(|m| m.statements.lock().forget(role, id))
     }
     pub fn backends(&self) -> Vec<Backend> {
         let all: Vec<Arc<Seen>> = self.all.lock().values().cloned().collect();

@@ -9,7 +9,9 @@ use crate::session::plan::Plan;
 use crate::session::plans::Named;
 use crate::session::settings::Settings;
 use ondol_engine::{Catalog, Path};
-use ondol_sql::catalog::{self, Backend, Locks, OpenCursor, PreparedStatement, Setting, Sight};
+use ondol_sql::catalog::{
+    self, Backend, Locks, OpenCursor, PreparedStatement, Setting, Sight, StatementRow, Totals,
+};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -86,6 +88,17 @@ impl catalog::Session for Facts {
     }
     fn started_us(&self) -> (i64, i64) {
         self.around.as_ref().map_or((0, 0), |(board, _)| board.started_us())
+    }
+    fn totals(&self) -> Option<Totals> {
+        self.around.as_ref().and_then(|(board, _)| board.totals())
+    }
+    fn statements(&self) -> Vec<StatementRow> {
+        self.around.as_ref().map_or(vec![], |(board, _)| board.statements())
+    }
+    fn forget_statements(&self, role: u32, id: i64) {
+        if let Some((board, _)) = &self.around {
+            board.forget_statements(role, id)
+        }
     }
     fn locks(&self) -> Locks {
         self.around.as_ref().map_or_else(Locks::default, |(_, engine)| Locks {

@@ -1,11 +1,13 @@
-//! When a thread that serves sessions has looked at the clock.
+//! What a thread that serves sessions counts of them, and when it has looked at the clock.
 //!
 //! - **M1** A meter is written by its thread alone: a number is loaded and stored, and shares its line with
 //!   nothing that others write.
 //! - **M2** The thread looks at the clock when it wakes, and once when a statement ends. A statement begins
 //!   at the last of these times: what it waits for its thread is counted.
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
+use crate::session::statements::Statements;
 use ondol_base::clock;
+use ondol_base::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// From 1970-01-01 to 2000-01-01.
@@ -18,6 +20,29 @@ pub(crate) struct Meter {
     looked_ns: AtomicU64,
     /// What makes a time from 2000-01-01 of it, in microseconds.
     offset_us: AtomicI64,
+    /// Transactions that were committed, those that were not, and those among them that were the victims of
+    /// deadlocks.
+    pub commits: Count,
+    pub rollbacks: Count,
+    pub deadlocks: Count,
+    /// Nanoseconds that sessions ran statements, and that they did nothing in a transaction.
+    pub active_ns: Count,
+    pub idle_in_transaction_ns: Count,
+    pub statements: Mutex<Statements>,
+}
+
+/// A number that one thread adds to (M1).
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed)
+    }
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Meter {

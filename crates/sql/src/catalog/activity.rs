@@ -1,11 +1,12 @@
 //! What the sessions of a server do: who they are, what they run, whom they wait for.
 
-use super::rows::{Each, Name, Null, Oid, Wanted, row};
+use super::rows::{Cell, Each, Name, Null, Oid, Wanted, row};
 use super::sight::{DATABASE, Sight, oid_of};
 use ondol_engine::activity::{Awaited, Known, Waiting};
 use ondol_engine::advisory::Number;
 use ondol_engine::role::{READ_ALL_STATS, SIGNAL_BACKEND};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, array, sqlstate};
+use std::sync::Arc;
 
 /// A session of a server, as pg_stat_activity has it. Times are microseconds from 2000-01-01.
 #[derive(Clone, Debug)]
@@ -24,6 +25,36 @@ pub struct Backend {
     pub query: String,
     /// The version of TLS, and the cipher.
     pub encrypted: Option<(&'static str, String)>,
+}
+
+/// What the sessions of a server did since it began.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    pub commits: i64,
+    pub rollbacks: i64,
+    pub deadlocks: i64,
+    pub session_ms: f64,
+    pub active_ms: f64,
+    pub idle_in_transaction_ms: f64,
+    pub sessions: i64,
+    pub abandoned: i64,
+    pub fatal: i64,
+    pub killed: i64,
+}
+
+/// What a statement took, as pg_stat_statements has it.
+#[derive(Clone, Debug)]
+pub struct StatementRow {
+    pub role: u32,
+    pub id: i64,
+    pub text: Arc<str>,
+    pub calls: i64,
+    pub total_ms: f64,
+    pub least_ms: f64,
+    pub most_ms: f64,
+    pub mean_ms: f64,
+    pub deviation_ms: f64,
+    pub rows: i64,
 }
 
 impl Backend {
@@ -101,6 +132,74 @@ pub fn encrypted(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult
         each(&row![b.process, b.encrypted.is_some(), version, cipher, bits, Null, Null, Null])?
     }
     Ok(())
+}
+
+/// The one database. Nothing is read from a disk, and nothing spilled to one.
+pub fn database(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    let t = sight.session.totals();
+    let backends = t.map(|_| sight.session.backends().len() as i32);
+    each(&row![
+        Oid(DATABASE),
+        Name(sight.database),
+        backends,
+        t.map(|t| t.commits),
+        t.map(|t| t.rollbacks),
+        Null,
+        Null,
+        Null,
+        Null,
+        Null,
+        Null,
+        Null,
+        0i64,
+        0i64,
+        0i64,
+        t.map(|t| t.deadlocks),
+        Null,
+        Null,
+        Null,
+        Null,
+        t.map(|t| Value::Float8(t.session_ms)),
+        t.map(|t| Value::Float8(t.active_ms)),
+        t.map(|t| Value::Float8(t.idle_in_transaction_ms)),
+        t.map(|t| t.sessions),
+        t.map(|t| t.abandoned),
+        t.map(|t| t.fatal),
+        t.map(|t| t.killed),
+        Null,
+    ])
+}
+
+pub fn statements(sight: &Sight<'_>, _: &Wanted<'_>, each: Each<'_>) -> SqlResult<()> {
+    for s in sight.session.statements() {
+        let sees = may_see(sight, s.role);
+        let known = [
+            Oid(s.role).value(),
+            Oid(DATABASE).value(),
+            true.value(),
+            sees.then_some(s.id).value(),
+            if sees { s.text.to_string() } else { "<insufficient privilege>".to_string() }.value(),
+        ];
+        let plans = [const { Value::Null }; 6];
+        let times = [s.total_ms, s.least_ms, s.most_ms, s.mean_ms, s.deviation_ms].map(Value::Float8);
+        let rest = [const { Value::Null }; 25];
+        let all = known.into_iter().chain(plans).chain([s.calls.value()]).chain(times);
+        let all: Vec<Value> = all.chain([s.rows.value()]).chain(rest).collect();
+        each(&all)?
+    }
+    Ok(())
+}
+
+/// `pg_stat_statements_reset`, of a role, a database and a statement; 0 and NULL stand for any.
+pub fn forget_statements(sight: &Sight<'_>, role: u32, database: u32, id: i64) -> SqlResult<Value> {
+    if !sight.catalog.is_superuser(sight.role) {
+        let message = "permission denied for function pg_stat_statements_reset";
+        return Err(SqlError::new(sqlstate::INSUFFICIENT_PRIVILEGE, message));
+    }
+    if matches!(database, 0 | DATABASE) {
+        sight.session.forget_statements(role, id)
+    }
+    Ok(Value::Text(String::new()))
 }
 
 /// The processes that keep the one that waits from going on, each once.

@@ -214,6 +214,14 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::PG_POSTMASTER_START_TIME => Ok(Value::Timestamptz(sight.session.started_us().0)),
         id::PG_CONF_LOAD_TIME => Ok(Value::Timestamptz(sight.session.started_us().1)),
         id::PG_RELOAD_CONF => activity::reload(sight),
+        id::PG_STAT_STATEMENTS_RESET => activity::forget_statements(sight, 0, 0, 0),
+        id::PG_STAT_STATEMENTS_RESET_SOME => {
+            let statement = match args.get(2) {
+                Some(ValueRef::Int8(n)) => *n,
+                _ => 0,
+            };
+            activity::forget_statements(sight, oid_at(0), oid_at(1), statement)
+        }
         id::PG_IS_IN_RECOVERY | id::PG_IS_OTHER_TEMP_SCHEMA | id::PG_JIT_AVAILABLE => Ok(Value::Bool(false)),
         id::ROW_SECURITY_ACTIVE | id::ROW_SECURITY_ACTIVE_NAME => Ok(Value::Bool(false)),
         id::PG_MY_TEMP_SCHEMA => {

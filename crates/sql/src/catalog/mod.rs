@@ -39,7 +39,7 @@ mod table;
 mod user;
 mod view;
 
-pub use activity::Backend;
+pub use activity::{Backend, StatementRow, Totals};
 pub use name::users_function;
 pub(crate) use relation::function_relation;
 pub use relation::{Relation, by_key, relation};

@@ -60,6 +60,23 @@ fn read(line: &'static str) -> Option<Relation> {
     Some(Relation { key, schema, name, is_view, oid, columns })
 }
 
+/// Views that PostgreSQL has as part of an extension, and that are simply there; its catalogue of relations
+/// does not list them.
+const OF_EXTENSIONS: &str = "\
+pg_catalog.pg_stat_statements v 16000 userid:oid,dbid:oid,toplevel:boolean,queryid:bigint,query:text,\
+plans:bigint,total_plan_time:double precision,min_plan_time:double precision,\
+max_plan_time:double precision,mean_plan_time:double precision,stddev_plan_time:double precision,\
+calls:bigint,total_exec_time:double precision,min_exec_time:double precision,\
+max_exec_time:double precision,mean_exec_time:double precision,stddev_exec_time:double precision,\
+rows:bigint,shared_blks_hit:bigint,shared_blks_read:bigint,shared_blks_dirtied:bigint,\
+shared_blks_written:bigint,local_blks_hit:bigint,local_blks_read:bigint,local_blks_dirtied:bigint,\
+local_blks_written:bigint,temp_blks_read:bigint,temp_blks_written:bigint,\
+blk_read_time:double precision,blk_write_time:double precision,temp_blk_read_time:double precision,\
+temp_blk_write_time:double precision,wal_records:bigint,wal_fpi:bigint,wal_bytes:numeric,\
+jit_functions:bigint,jit_generation_time:double precision,jit_inlining_count:bigint,\
+jit_inlining_time:double precision,jit_optimization_count:bigint,\
+jit_optimization_time:double precision,jit_emission_count:bigint,jit_emission_time:double precision";
+
 /// Functions of PostgreSQL's that give the same rows whenever they are called, as relations.
 const FUNCTIONS: &str = "\
 pg_catalog.pg_get_keywords() r 0 word:text,catcode:\"char\",barelabel:boolean,catdesc:text,baredesc:text";
@@ -71,9 +88,12 @@ pub fn function_relation(name: &str, arguments: usize) -> Option<&'static Relati
     OF_FUNCTIONS.iter().find(|r| arguments == 0 && r.name.strip_suffix("()") == Some(name))
 }
 
+static EXTENDING: LazyLock<Vec<Relation>> =
+    LazyLock::new(|| OF_EXTENSIONS.lines().filter_map(read).collect());
 static RELATIONS: LazyLock<Vec<Relation>> = LazyLock::new(|| LIST.lines().filter_map(read).collect());
-static BY_KEY: LazyLock<HashMap<&'static str, &'static Relation>> =
-    LazyLock::new(|| RELATIONS.iter().chain(OF_FUNCTIONS.iter()).map(|r| (r.key, r)).collect());
+static BY_KEY: LazyLock<HashMap<&'static str, &'static Relation>> = LazyLock::new(|| {
+    RELATIONS.iter().chain(EXTENDING.iter()).chain(OF_FUNCTIONS.iter()).map(|r| (r.key, r)).collect()
+});
 
 /// All of them.
 pub fn all() -> &'static [Relation] {

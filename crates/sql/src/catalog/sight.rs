@@ -1,6 +1,6 @@
 //! The objects that a statement sees, by their numbers and by their names.
 
-use super::activity::Backend;
+use super::activity::{Backend, StatementRow, Totals};
 use super::{FIRST_OID, describe, fixed, name, relation};
 use ondol_engine::activity::{Advised, TableUse, Waiting};
 use ondol_engine::name::TEMPORARY;
@@ -88,6 +88,18 @@ pub trait Session: Sync {
     /// When the server began, and when it has read its settings last.
     fn started_us(&self) -> (i64, i64) {
         (0, 0)
+    }
+    /// What the sessions of a server did, if there is or was one.
+    fn totals(&self) -> Option<Totals> {
+        None
+    }
+    /// What statements took.
+    fn statements(&self) -> Vec<StatementRow> {
+        vec![]
+    }
+    /// Counts anew the statements of a role, those of a number, or both; 0 stands for any.
+    fn forget_statements(&self, role: u32, id: i64) {
+        let _ = (role, id);
     }
     /// What sessions wait for, which tables they use, and which advisory locks they have.
     fn locks(&self) -> Locks {

@@ -166,6 +166,8 @@ asked! {
     1823 PG_POSTMASTER_START_TIME "pg_postmaster_start_time" () -> Timestamptz;
     1824 PG_CONF_LOAD_TIME "pg_conf_load_time" () -> Timestamptz;
     1825 PG_RELOAD_CONF "pg_reload_conf" () -> Bool, volatile;
+    1826 PG_STAT_STATEMENTS_RESET "pg_stat_statements_reset" () -> Any, volatile;
+    1827 PG_STAT_STATEMENTS_RESET_SOME "pg_stat_statements_reset" (Oid, Oid, Int8) -> Any, volatile, lax;
     1661 PG_STAT_GET_NUMSCANS "pg_stat_get_numscans" (Oid) -> Int8, volatile;
 }
 

@@ -10,10 +10,11 @@
 //! - **G4** Others see the first of them, and its time is that of all.
 use super::super::connection::Connection;
 use super::super::result;
-use super::{MESSAGE_LIMIT, Portal, Progress, Statement, Talk, look};
+use super::{Before, MESSAGE_LIMIT, Portal, Progress, Statement, Talk, look, looked};
 use crate::session::Session;
 use crate::session::batch::Batch;
 use crate::session::rows::Rows;
+use crate::session::statements::Took;
 use ondol_types::ty::Class;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef};
 use ondol_wire::front::{self, Bind, Forms, Message, Target};
@@ -217,6 +218,7 @@ impl Talk {
         if let Some(seen) = &s.seen {
             seen.runs(&first.statement.text)
         }
+        let since = looked(s);
         let mut room = self.room.take().unwrap_or_default();
         let params = |i: usize| &values[reads[i].from..reads.get(i + 1).map_or(values.len(), |r| r.from)];
         let done = match &reads[..] {
@@ -230,19 +232,32 @@ impl Talk {
         look(s);
         self.tell_duration(s, reads.len());
         self.portals.remove("");
+        let took = looked(s).saturating_sub(since) as f64 / 1e6 / reads.len() as f64;
         let mut bytes = 0;
         for (i, read) in reads.iter().enumerate() {
+            let before = Before::of(s);
             let rows = match &done {
                 Ok(()) if reads.len() == 1 => Ok(&room.rows),
                 Ok(()) => room.batch.rows(i),
                 Err(e) => Err(e.clone()),
             };
             bytes += rows.as_ref().map_or(0, |r| r.bytes());
+            let count = rows.as_ref().map_or(0, |r| r.len());
             let told = read.tell(rows, &mut room.forms, &mut connection.output.borrow_mut());
             let failed = told.is_err();
-            if let Err(e) = told {
-                self.refuse(s, e, (&read.statement.text, read.statement.from), connection);
-                self.skips = true
+            match told {
+                Ok(()) => {
+                    before.count(s, Some(""));
+                    if let Some(seen) = &s.seen {
+                        let one = Took::alike(1, took, count as u64);
+                        seen.meter.statements.lock().add(s.role(), &read.statement.fingerprint, &one)
+                    }
+                }
+                Err(e) => {
+                    self.refuse(s, e, (&read.statement.text, read.statement.from), connection);
+                    before.count(s, None);
+                    self.skips = true
+                }
             }
             if read.is_synced {
                 self.sync(s, connection)
@@ -256,7 +271,8 @@ impl Talk {
         }
         if s.in_transaction() {
             let statement = last.statement.clone();
-            let portal = Portal { statement, params: vec![], forms: vec![], progress: Progress::Done };
+            let (params, forms) = (vec![], vec![]);
+            let portal = Portal { statement, params, forms, progress: Progress::Done, spent: (0, 0) };
             self.portals.insert(String::new(), portal);
         }
         last.end
