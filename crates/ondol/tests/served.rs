@@ -141,7 +141,8 @@ fn settings_come_from_the_file_the_environment_and_the_command_line() {
     drop(ondol::Database::open(folder.path().join("db")).unwrap());
     let write = |text: &str| std::fs::write(&file, text).unwrap();
     write(
-        "# of the tests\nstatement_timeout = 5s\nlock_timeout = '2s'\nDateStyle 'german'\nmax_connections = 50\n",
+        "# of the tests\nstatement_timeout = 5s\nlock_timeout = '2s'\nDateStyle 'german'\nmax_connections = 50\n\
+         log_min_duration_statement = 1h\n",
     );
     let server = Process::start(folder.path(), |c| {
         c.env("ONDOL_LOCK_TIMEOUT", "3s")
@@ -156,7 +157,7 @@ fn settings_come_from_the_file_the_environment_and_the_command_line() {
     assert_eq!(c.query("SET statement_timeout = 1; RESET statement_timeout").as_deref(), Some(""));
     assert_eq!(c.show("statement_timeout"), "5s");
     c.query("SET log_min_duration_statement = 1");
-    assert!(c.last.contains("0A000"), "{}", c.last);
+    assert!(c.last.contains("0A000") && c.last.contains("other than 1h is not supported"), "{}", c.last);
     // Read again, for sessions from then on.
     write("statement_timeout = 7s\nmax_connections = 60\n");
     assert_eq!(c.query("SELECT pg_reload_conf()").as_deref(), Some("t"));
@@ -386,6 +387,53 @@ fn the_log_tells_who_comes_and_what_takes_long() {
 }
 
 #[test]
+fn the_log_has_errors_where_that_is_asked_for() {
+    let folder = TempFolder::new().unwrap();
+    let fail = |server: &Process| {
+        server.client("postgres").query("SELECT 'x'::integer /* one */").unwrap();
+        server.client("postgres").pipeline("SELECT 1 / 0 /* two */", 1).unwrap();
+        server.client("postgres").pipeline("SELECT nothing /* three */", 1).unwrap();
+    };
+    let server = Process::start(folder.path(), |_| {}).unwrap();
+    fail(&server);
+    drop(server);
+    let server = Process::start(folder.path(), |c| {
+        c.args(["-c", "log_min_messages=error", "-c", "log_min_error_statement=panic"]);
+    })
+    .unwrap();
+    assert!(!server.log().contains("ERROR"), "{}", server.log());
+    fail(&server);
+    server.logged("ERROR:  22P02: invalid input syntax for type integer: \"x\"\n");
+    server.logged("ERROR:  22012: division by zero\n");
+    server.logged("ERROR:  42703: column \"nothing\" does not exist\n");
+    drop(server);
+    let server = Process::start(folder.path(), |c| {
+        c.args(["-c", "log_min_messages=error"]);
+    })
+    .unwrap();
+    fail(&server);
+    server.logged(
+        "22P02: invalid input syntax for type integer: \"x\"  statement: SELECT 'x'::integer /* one */\n",
+    );
+    server.logged("22012: division by zero  statement: SELECT 1 / 0 /* two */\n");
+    server.logged("42703: column \"nothing\" does not exist  statement: SELECT nothing /* three */\n");
+    let mut c = server.client("postgres");
+    c.query("SET log_min_messages = fatal").unwrap();
+    assert!(c.last.contains("0A000"), "{}", c.last);
+    drop(server);
+    let why = Process::start(folder.path(), |c| {
+        c.args(["-c", "log_min_messages=warning"]);
+    });
+    assert!(why.err().expect("it does not start").contains("log_min_messages other than fatal"));
+    let server = Process::start(folder.path(), |c| {
+        c.args(["-c", "log_min_messages=error", "-c", "log_destination=jsonlog"]);
+    })
+    .unwrap();
+    fail(&server);
+    server.logged("\"sqlstate\":\"22012\",\"statement\":\"SELECT 1 / 0 /* two */\"}");
+}
+
+#[test]
 fn prometheus_and_systemd_are_told() {
     let folder = TempFolder::new().unwrap();
     let place = folder.path().join("notify");
@@ -402,7 +450,9 @@ fn prometheus_and_systemd_are_told() {
     let mut server = server.unwrap();
     assert_eq!(heard(), "READY=1");
     let mut c = server.client("postgres");
-    c.query("CREATE TABLE t (a integer); BEGIN; INSERT INTO t VALUES (1)").unwrap();
+    c.query("CREATE TABLE t (a integer)").unwrap();
+    c.query("SELEC").unwrap();
+    c.query("BEGIN; INSERT INTO t VALUES (1)").unwrap();
     let ask = |line: &str| {
         let mut stream = TcpStream::connect(("127.0.0.1", server.metrics.unwrap())).unwrap();
         stream.write_all(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
@@ -419,6 +469,14 @@ fn prometheus_and_systemd_are_told() {
         "\nondol_connections_limit 10000\n",
         "\n# TYPE ondol_memory_used_bytes gauge\n",
         "\nondol_checkpoint_failed 0\n",
+        "\n# TYPE ondol_statement_seconds histogram\n",
+        "\nondol_statement_seconds_bucket{le=\"0.00001\"} ",
+        "\nondol_statement_seconds_bucket{le=\"+Inf\"} 4\n",
+        "\nondol_statement_seconds_count 4\n",
+        "\nondol_commit_wait_seconds_count ",
+        "\nondol_transactions_total{outcome=\"committed\"} 1\n",
+        "\nondol_transactions_total{outcome=\"rolled back\"} 1\n",
+        "\nondol_deadlocks_total 0\n",
     ] {
         assert!(answer.contains(line), "{line:?}: {answer}");
     }

@@ -133,6 +133,8 @@ pub(super) struct Connection {
     pub lost: Cell<bool>,
     /// To be closed once the output is sent.
     pub closing: Cell<bool>,
+    /// Since when answers wait (meter/M2).
+    pub held_ns: Cell<u64>,
     /// How its session ends, as far as is known.
     pub departure: Cell<Departure>,
     /// What the poll waits for.
@@ -180,6 +182,7 @@ impl Connection {
             touched,
             lost: Cell::new(false),
             closing: Cell::new(false),
+            held_ns: Cell::new(0),
             departure: Cell::new(Departure::Abandoned),
             interest: Cell::new(Interest::READ),
             deadline: Cell::new(Some(deadline)),

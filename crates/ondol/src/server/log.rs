@@ -62,8 +62,8 @@ fn line(
             quote(message, &mut out);
             for (name, value) in fields {
                 let _ = write!(out, ",\"{name}\":");
-                // Numbers stay numbers.
-                match value.parse::<f64>().is_ok_and(f64::is_finite) {
+                // Numbers stay numbers; a SQLSTATE is none.
+                match *name != "sqlstate" && value.parse::<f64>().is_ok_and(f64::is_finite) {
                     true => out.push_str(value),
                     false => quote(value, &mut out),
                 }

@@ -4,6 +4,7 @@
 //!   numbers, and names of nothing that users have made.
 //! - **P2** One client is served at a time, and has two seconds.
 use super::{Shared, io};
+use crate::session::meter::{BOUNDS, Histogram};
 use ondol_base::event::Event;
 use ondol_base::net::{Interest, Poll};
 use ondol_base::thread;
@@ -95,6 +96,31 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     stream.write_all(body.as_bytes())
 }
 
+/// A histogram of all threads together.
+#[derive(Default)]
+struct Buckets {
+    counts: [u64; BOUNDS.len() + 1],
+    sum_ns: u64,
+}
+
+impl Buckets {
+    fn add(&mut self, histogram: &Histogram) {
+        histogram.add_to(&mut self.counts, &mut self.sum_ns)
+    }
+    /// Each with what stands behind the name; a bucket counts those before it as well.
+    fn values(&self) -> Vec<(String, f64)> {
+        let mut values = vec![];
+        let mut count = 0;
+        let bounds = BOUNDS.iter().map(|b| (*b as f64 / 1e9).to_string()).chain(["+Inf".to_string()]);
+        for (bound, n) in bounds.zip(self.counts) {
+            count += n;
+            values.push((format!("_bucket{{le=\"{bound}\"}}"), count as f64))
+        }
+        values.extend([("_sum".to_string(), self.sum_ns as f64 / 1e9), ("_count".to_string(), count as f64)]);
+        values
+    }
+}
+
 fn text(shared: &Shared) -> String {
     let mut out = String::new();
     let mut put = |name: &str, kind: &str, about: &str, values: &[(String, f64)]| {
@@ -139,6 +165,29 @@ fn text(shared: &Shared) -> String {
     put("checkpoint_seconds", "gauge", "How long the last one took.", &one(checkpoint.seconds));
     let failed = if checkpoint.error.is_some() { 1.0 } else { 0.0 };
     put("checkpoint_failed", "gauge", "Whether the last one failed.", &one(failed));
+    let board = &shared.database.board;
+    let (mut took, mut waited) = (Buckets::default(), Buckets::default());
+    let (mut commits, mut rollbacks, mut deadlocks) = (0, 0, 0);
+    board.each_meter(|m| {
+        took.add(&m.took);
+        waited.add(&m.waited);
+        commits += m.commits.get();
+        rollbacks += m.rollbacks.get();
+        deadlocks += m.deadlocks.get()
+    });
+    let about = "How long statements took; those executed together have an equal part each.";
+    put("statement_seconds", "histogram", about, &took.values());
+    let about = "How long answers waited for the commits that they rest on to be durable.";
+    put("commit_wait_seconds", "histogram", about, &waited.values());
+    let outcomes = [("committed", commits), ("rolled back", rollbacks)];
+    let outcomes = outcomes.map(|(o, n)| (format!("{{outcome=\"{o}\"}}"), n as f64));
+    put("transactions_total", "counter", "Transactions of sessions, by how they ended.", &outcomes);
+    put(
+        "deadlocks_total",
+        "counter",
+        "Statements that ended as victims of deadlocks.",
+        &one(deadlocks as f64),
+    );
     put("streams", "gauge", "Streams of the log.", &one(engine.streams() as f64));
     out
 }

@@ -199,6 +199,12 @@ impl Told {
     pub fn take_effect(&self, board: &Board) {
         let slow: i64 = self.settings.get("log_min_duration_statement").parse().unwrap_or(-1);
         board.slow_us.store(slow.saturating_mul(1000).max(-1), Ordering::Relaxed);
+        // What is as grave as these and graver.
+        let is_below = |name, graver: &[&str]| !graver.contains(&self.settings.get(name));
+        let errors = is_below("log_min_messages", &["log", "fatal", "panic"]);
+        let statements = is_below("log_min_error_statement", &["log", "fatal", "panic"]);
+        board.errors.store(errors, Ordering::Relaxed);
+        board.failed_statements.store(statements, Ordering::Relaxed);
         board.is_json.store(self.settings.get("log_destination") == "jsonlog", Ordering::Relaxed)
     }
     /// F2

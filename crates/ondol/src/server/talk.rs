@@ -13,7 +13,7 @@ use super::incoming::{Incoming, MESSAGE_LIMIT};
 use super::log;
 use super::result::{self, Answer, Around, Notices, Telling};
 use crate::session::Session;
-use crate::session::activity::Departure;
+use crate::session::activity::{self, Departure};
 use crate::session::control::ends_failed;
 use crate::session::cursor::{Cursor, cannot_be_run};
 use crate::session::output::Output;
@@ -305,10 +305,27 @@ impl Talk {
         if s.implicit {
             s.drop_transaction()
         }
+        self.log_error(s, e, of.0);
         let mut out = connection.output.borrow_mut();
         result::tell_notices(&self.around.notices, &mut out);
         result::tell_error(e, of, &mut out)
     }
+
+    /// The log has the error, and the statement's text, if these were asked for.
+    fn log_error(&self, s: &Session, e: &SqlError, text: &str) {
+        let board = &s.database.board;
+        let Some(seen) = s.seen.as_ref().filter(|_| board.logs_errors()) else { return };
+        let state = e.sqlstate();
+        let mut message = format!("{state}: {}", e.0.message);
+        let mut fields = vec![("sqlstate", state.to_string())];
+        let text = activity::cut(text.trim());
+        if board.logs_failed_statements() && !text.is_empty() {
+            message += &format!("  statement: {text}");
+            fields.push(("statement", text.to_string()))
+        }
+        log::tell(board.form(), "ERROR", Some(&seen.subject()), &message, &fields)
+    }
+
     /// An error that no statement of the session has ended with.
     fn refuse(&mut self, s: &mut Session, e: SqlError, of: (&str, usize), connection: &Connection) {
         // session/N2
@@ -378,7 +395,9 @@ impl Talk {
                             back::empty(&mut out, back::PARSE_COMPLETE)
                         }
                         Err(e) => {
+                            let before = Before::of(s);
                             self.refuse(s, e, (text, from), connection);
+                            before.count(s, None);
                             self.skips = true
                         }
                     }
@@ -462,7 +481,9 @@ impl Talk {
         match done {
             Ok(()) => answer(&mut connection.output.borrow_mut()),
             Err(e) => {
+                let before = Before::of(s);
                 self.refuse(s, e, ("", 0), connection);
+                before.count(s, None);
                 self.skips = true
             }
         }
@@ -480,7 +501,9 @@ impl Talk {
         s.forget_cancel();
         if several && let Err(e) = on_thread_stack(|| parse::parse_within(text, s.limits()).map(drop)) {
             // Nothing of a text is run that is wrong somewhere.
-            return self.refuse(s, e, (text, 0), connection);
+            let before = Before::of(s);
+            self.refuse(s, e, (text, 0), connection);
+            return before.count(s, None);
         }
         let last = pieces.len() - 1;
         for (n, (from, piece)) in pieces.iter().enumerate() {
@@ -515,6 +538,7 @@ impl Talk {
                 Err(e) => {
                     self.tell_error(s, &e, (text, *from), connection);
                     before.count(s, None);
+                    failed(s, since);
                     break;
                 }
             }
@@ -717,7 +741,8 @@ impl Talk {
                 took(s, &statement.fingerprint, looked(s).saturating_sub(portal.spent.0), rows)
             }
             Ok(Executed::Suspended) => portal.spent.1 += u64::from(most),
-            _ => {}
+            Ok(_) => {}
+            Err(_) => failed(s, looked(s).saturating_sub(portal.spent.0)),
         }
         let tag = match &done {
             Ok(Executed::Done(tag)) => Some(tag.clone()),
@@ -882,8 +907,16 @@ fn looked(s: &Session) -> u64 {
 /// A statement has taken from then until now.
 fn took(s: &Session, of: &Fingerprint, since: u64, rows: u64) {
     if let Some(seen) = &s.seen {
-        let ms = seen.meter.looked().saturating_sub(since) as f64 / 1e6;
-        seen.meter.statements.lock().add(s.role(), of, &Took::alike(1, ms, rows))
+        let spent = seen.meter.looked().saturating_sub(since);
+        seen.meter.took.add(1, spent);
+        seen.meter.statements.lock().add(s.role(), of, &Took::alike(1, spent as f64 / 1e6, rows))
+    }
+}
+
+/// The same of one that has ended in an error.
+fn failed(s: &Session, since: u64) {
+    if let Some(seen) = &s.seen {
+        seen.meter.took.add(1, seen.meter.looked().saturating_sub(since))
     }
 }
 

@@ -379,6 +379,7 @@ impl Worker {
             match pending {
                 Some(Ok((token, false))) => {
                     connection.state.set(State::Held);
+                    connection.held_ns.set(self.door.meter.looked());
                     self.tokens.add(token, key)
                 }
                 Some(Err(e)) => self.release(key, Err(e)),
@@ -391,6 +392,10 @@ impl Worker {
     /// The fate of what a connection's answers rest on (server/E3).
     fn release(&mut self, key: u64, fate: SqlResult<()>) {
         let Some(connection) = self.of(key).cloned() else { return };
+        if connection.state.get() == State::Held {
+            let meter = &self.door.meter;
+            meter.waited.add(1, meter.looked().saturating_sub(connection.held_ns.get()))
+        }
         connection.state.set(State::Idle);
         if self.shared.database.board.some_end() {
             self.door.told.store(true, Ordering::Relaxed)

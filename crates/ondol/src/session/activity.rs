@@ -24,6 +24,15 @@ const TEXT: usize = 1023;
 /// From 1970-01-01 to 2000-01-01.
 const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
+/// As much of a text as is shown.
+pub(crate) fn cut(text: &str) -> &str {
+    let mut end = text.len().min(TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1
+    }
+    &text[..end]
+}
+
 fn now_us() -> i64 {
     ondol_base::clock::wall_us() - UNIX_TO_2000_US
 }
@@ -44,6 +53,9 @@ pub(crate) struct Board {
     pub slow_us: AtomicI64,
     /// The log is for programs.
     pub is_json: AtomicBool,
+    /// It has errors of statements, and the statements.
+    pub errors: AtomicBool,
+    pub failed_statements: AtomicBool,
     reload: Mutex<Option<Reload>>,
     system: Mutex<Option<System>>,
     /// Of the threads of servers that the database has or had.
@@ -85,6 +97,8 @@ impl Default for Board {
             loaded_us: AtomicI64::new(now),
             slow_us: AtomicI64::new(-1),
             is_json: AtomicBool::new(false),
+            errors: AtomicBool::new(false),
+            failed_statements: AtomicBool::new(false),
             reload: Mutex::default(),
             system: Mutex::default(),
             meters: Mutex::default(),
@@ -151,16 +165,12 @@ impl Seen {
     pub fn runs(&self, text: &str) {
         let since = self.meter.looked();
         let at = self.meter.day_us(since);
-        let mut end = text.len().min(TEXT);
-        while !text.is_char_boundary(end) {
-            end -= 1
-        }
         let mut now = self.now.lock();
         self.spent(&now, since);
         now.state = "active";
         now.changed_ns = since;
         now.query.clear();
-        now.query.push_str(&text[..end]);
+        now.query.push_str(cut(text));
         now.query_us = Some(at);
         now.since_ns = Some(since);
         now.changed_us = at;
@@ -315,6 +325,16 @@ impl Board {
         self.all.lock().get(&process).is_some_and(|s| s.now.lock().ends)
     }
 
+    pub fn logs_errors(&self) -> bool {
+        self.errors.load(Ordering::Relaxed)
+    }
+    pub fn logs_failed_statements(&self) -> bool {
+        self.failed_statements.load(Ordering::Relaxed)
+    }
+    /// What each of the threads of servers has counted.
+    pub fn each_meter(&self, mut f: impl FnMut(&Meter)) {
+        self.meters().iter().for_each(|m| f(m))
+    }
     #[cfg(feature = "server")]
     pub fn form(&self) -> Form {
         if self.is_json.load(Ordering::Relaxed) { Form::Json } else { Form::Text }

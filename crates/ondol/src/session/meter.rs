@@ -29,6 +29,48 @@ pub(crate) struct Meter {
     pub active_ns: Count,
     pub idle_in_transaction_ns: Count,
     pub statements: Mutex<Statements>,
+    /// How long statements took.
+    pub took: Histogram,
+    /// How long answers waited for the commits that they rest on to be durable.
+    pub waited: Histogram,
+}
+
+/// How many took how long (M1).
+#[derive(Default)]
+pub(crate) struct Histogram {
+    buckets: [Count; BOUNDS.len() + 1],
+    sum_ns: Count,
+}
+
+/// What the buckets have at most, in nanoseconds; the last has what is more.
+pub(crate) const BOUNDS: [u64; 13] = [
+    10_000,
+    30_000,
+    100_000,
+    300_000,
+    1_000_000,
+    3_000_000,
+    10_000_000,
+    30_000_000,
+    100_000_000,
+    300_000_000,
+    1_000_000_000,
+    3_000_000_000,
+    10_000_000_000,
+];
+
+impl Histogram {
+    /// So many that took so long each.
+    #[inline]
+    pub fn add(&self, count: u64, each_ns: u64) {
+        self.buckets[BOUNDS.partition_point(|b| *b < each_ns)].add(count);
+        self.sum_ns.add(each_ns * count)
+    }
+    /// Adds its buckets and the sum to others.
+    pub fn add_to(&self, buckets: &mut [u64; BOUNDS.len() + 1], sum_ns: &mut u64) {
+        buckets.iter_mut().zip(&self.buckets).for_each(|(to, b)| *to += b.get());
+        *sum_ns += self.sum_ns.get()
+    }
 }
 
 /// A number that one thread adds to (M1).
@@ -79,6 +121,18 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_histogram_has_each_in_its_bucket() {
+        let histogram = Histogram::default();
+        histogram.add(2, 10_000);
+        histogram.add(1, 10_001);
+        histogram.add(1, 20_000_000_000);
+        let (mut buckets, mut sum) = ([0; BOUNDS.len() + 1], 5);
+        histogram.add_to(&mut buckets, &mut sum);
+        assert_eq!((buckets[0], buckets[1], buckets[2], buckets[13]), (2, 1, 0, 1));
+        assert_eq!(sum, 5 + 20_000 + 10_001 + 20_000_000_000);
+    }
 
     #[test]
     fn the_clock_tells_the_day() {

@@ -233,6 +233,9 @@ impl Talk {
         self.tell_duration(s, reads.len());
         self.portals.remove("");
         let took = looked(s).saturating_sub(since) as f64 / 1e6 / reads.len() as f64;
+        if let Some(seen) = &s.seen {
+            seen.meter.took.add(reads.len() as u64, (took * 1e6) as u64)
+        }
         let mut bytes = 0;
         for (i, read) in reads.iter().enumerate() {
             let before = Before::of(s);

@@ -55,6 +55,8 @@ const RULES: &[(&str, Rule)] = &[
     ("log_destination", Rule::Own(log_destination)),
     ("log_disconnections", Rule::Served),
     ("log_min_duration_statement", Rule::Served),
+    ("log_min_error_statement", Rule::Served),
+    ("log_min_messages", Rule::Own(log_messages)),
     ("max_connections", Rule::Served),
     ("max_parallel_workers_per_gather", Rule::Own(threads_given)),
     ("min_parallel_table_scan_size", Rule::Obeyed),
@@ -150,6 +152,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("session_authorization", ondol_engine::name::USER),
     // Nobody connects over the network, and nothing runs besides.
     ("autovacuum", "off"),
+    // Errors, which may have values in them, are logged where that is asked for.
+    ("log_min_messages", "fatal"),
     // Nor is any value of a parameter written to the log.
     ("log_parameter_max_length", "0"),
     ("log_parameter_max_length_on_error", "0"),
@@ -221,7 +225,8 @@ impl Setting {
     /// Whether a session can give it another value.
     pub fn changes(&self) -> bool {
         self.known.context == SettingContext::User
-            && !matches!(self.rule, Rule::Fixed | Rule::Served | Rule::Client)
+            && !self.is_served()
+            && !matches!(self.rule, Rule::Fixed | Rule::Client)
     }
 
     pub fn choices(&self) -> Vec<&'static str> {
@@ -327,7 +332,7 @@ impl Setting {
 
     /// Whether sessions cannot give it another value.
     pub fn is_served(&self) -> bool {
-        matches!(self.rule, Rule::Served)
+        matches!(self.rule, Rule::Served) || self.key == "log_min_messages" || self.key == "log_destination"
     }
     /// Whether it has no effect on a session without a client.
     pub fn needs_client(&self) -> bool {
@@ -399,6 +404,15 @@ fn log_destination(s: &Setting, value: &str, _: &str) -> SqlResult<String> {
         "stderr" | "jsonlog" => Ok(value.to_string()),
         "csvlog" | "syslog" | "eventlog" => Err(s.unsupported(value, &s.default)),
         _ => Err(s.invalid(value).detail("Expected stderr or jsonlog.")),
+    }
+}
+
+/// Errors of statements are logged, or are not; who was not let in always is. What is less grave than an
+/// error is nobody's but the client's.
+fn log_messages(s: &Setting, value: &str, now: &str) -> SqlResult<String> {
+    match value {
+        "error" | "fatal" => Ok(value.to_string()),
+        _ => Err(s.unsupported(value, now)),
     }
 }
 
