@@ -42,6 +42,8 @@ const LEAST_MEMORY: usize = 16 << 20;
 pub struct Options {
     /// Make the database when the folder has none.
     pub create: bool,
+    /// Names of what may lie in the folder already when it is made there.
+    pub beside: Vec<String>,
     /// Bytes that segments, indexes, versions and buffers may take together.
     pub memory_limit: usize,
     /// Log bytes after which a checkpoint starts by itself.
@@ -106,6 +108,7 @@ impl Default for Options {
         let memory = physical_memory();
         Options {
             create: true,
+            beside: vec![],
             memory_limit: memory / 4 * 3,
             checkpoint_log_bytes: 1 << 30,
             checkpoint_interval_s: 300,
@@ -250,7 +253,8 @@ impl Database {
             if !options.create {
                 return Err(SqlError::new("3D000", format!("there is no database in \"{location}\"")));
             }
-            let foreign = |n: &&String| !is_own(n) && *n != "log" && *n != "lost+found";
+            let foreign =
+                |n: &&String| !is_own(n) && *n != "log" && *n != "lost+found" && !options.beside.contains(n);
             let mut found = names.iter().find(foreign).map(|n| (location.clone(), n.clone()));
             let log = Place { storage: storage.clone(), folder: "log".into() };
             for place in std::iter::once(&log).chain(&streams) {

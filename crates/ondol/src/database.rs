@@ -45,6 +45,12 @@ impl OpenOptions {
         self.0.create = yes;
         self
     }
+    /// The name of a file that may lie in the folder already when the database is made there. Anything else
+    /// that is not a database's is an error, since the folder is to be its own.
+    pub fn beside(mut self, name: impl Into<String>) -> Self {
+        self.0.beside.push(name.into());
+        self
+    }
     /// Bytes that data, indexes, versions, transactions, and what statements need (parameters, plans,
     /// intermediate rows and values, and the result until it is the caller's) may take together. A statement
     /// that would take more is refused with SQLSTATE 53200; what is there stays readable and removable.

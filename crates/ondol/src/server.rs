@@ -307,7 +307,7 @@ impl Server {
             reserved: told.settings.number("superuser_reserved_connections"),
             told: Mutex::new(Arc::new(told)),
             database: Database { name: DATABASE.into(), ..database.clone() },
-            roles: Roles::new(options.password.as_deref(), secret)?,
+            roles: Roles::new(options.password.as_deref(), secret),
             keys: Keys::default(),
             open: AtomicUsize::new(0),
             trust_loopback: options.trust_loopback,

@@ -61,7 +61,7 @@ pub(crate) mod planned;
 pub(crate) mod plans;
 pub(crate) mod prepared;
 pub(crate) mod rights;
-mod roles;
+pub(crate) mod roles;
 pub(crate) mod rows;
 pub(crate) mod runtime;
 pub(crate) mod schema;

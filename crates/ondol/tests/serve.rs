@@ -306,15 +306,47 @@ fn the_shell_talks_by_tls() {
     assert!(told.contains("this server requires TLS"), "{told}");
     let (_, told) = say(&format!("sslmode=verify-full&sslrootcert={files}/other.crt"));
     assert!(told.contains("UnknownIssuer") || told.contains("invalid peer certificate"), "{told}");
+    // One that is an authority of its own, as `openssl req -x509` makes it, by its name alone.
+    let full = format!("sslmode=verify-full&sslrootcert={files}/server.crt");
+    assert_eq!(say(&full), ("a\n1\n".to_string(), String::new()));
     // The certificate is replaced; one that cannot be used is told of, and changes nothing.
     std::fs::copy(Path::new(files).join("rsa.crt"), path.join("server.crt")).unwrap();
     server.signal("-HUP");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(say("").0, "a\n1\n");
     std::fs::copy(Path::new(files).join("rsa.key"), path.join("server.key")).unwrap();
+    std::fs::set_permissions(path.join("server.key"), PermissionsExt::from_mode(0o600)).unwrap();
     server.signal("-HUP");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(say("").0, "a\n1\n");
+    // That one names nobody.
+    let (_, told) = say(&format!("sslmode=verify-full&sslrootcert={files}/rsa.crt"));
+    assert!(told.contains("not valid for name"), "{told}");
+}
+
+/// A database is made beside what the server is told by.
+#[test]
+fn a_folder_may_have_the_servers_files_already() {
+    let folder = TempFolder::new().unwrap();
+    let path = folder.path().join("db");
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls");
+    std::fs::create_dir(&path).unwrap();
+    for name in ["server.crt", "server.key"] {
+        std::fs::copy(files.join(name), path.join(name)).unwrap();
+        std::fs::set_permissions(path.join(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    std::fs::write(path.join("ondol.conf"), "lock_timeout = 7s\n").unwrap();
+    std::fs::write(path.join("initial-password"), "chosen\n").unwrap();
+    let server = Process::in_folder(&path, &["--require-tls"]);
+    let url = format!("postgres://postgres:chosen@localhost:{}/", server.port);
+    let told = texts(&ondol(&["shell", &url, "--format", "csv", "-c", "SHOW lock_timeout"], ""));
+    assert_eq!(told, ("lock_timeout\n7s\n".to_string(), String::new()));
+    drop(server);
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("server.crt.old"), "").unwrap();
+    let refused = ondol(&["serve", other.to_str().unwrap(), "--listen", "127.0.0.1:0"], "");
+    assert!(texts(&refused).1.contains("found \"server.crt.old\" in"), "{:?}", texts(&refused));
 }
 
 /// What a killed one leaves goes when the next begins; and each may begin as a copy of a database.

@@ -27,7 +27,7 @@ pub const MECHANISM: &str = "SCRAM-SHA-256";
 /// The same, bound to the server's certificate (V3).
 pub const PLUS: &str = "SCRAM-SHA-256-PLUS";
 /// As PostgreSQL has.
-pub const ITERATIONS: u32 = 4096;
+const ITERATIONS: u32 = 4096;
 
 const INVALID_AUTHORIZATION: &str = "28000";
 
@@ -61,7 +61,8 @@ fn are_equal(a: &Key, b: &Key) -> bool {
 }
 
 impl Verifier {
-    pub fn of_password(password: &str, salt: &[u8], iterations: u32) -> Verifier {
+    #[cfg(test)]
+    fn of_password(password: &str, salt: &[u8], iterations: u32) -> Verifier {
         let mut round = hmac(password.as_bytes(), &[salt, &1u32.to_be_bytes()]);
         let mut salted = round;
         for _ in 1..iterations {

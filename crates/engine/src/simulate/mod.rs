@@ -361,6 +361,7 @@ impl Plan {
     fn options(&self) -> Options {
         Options {
             create: true,
+            beside: vec![],
             memory_limit: if self.tight { (24 + (self.seed % 16) as usize) << 20 } else { 96 << 20 },
             checkpoint_log_bytes: 200 << 10,
             checkpoint_interval_s: 1,

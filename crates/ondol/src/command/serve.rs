@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Descriptors beside those of connections.
 const OTHERS: u64 = 1000;
+/// What may lie in the folder before there is a database.
+const BESIDE: [&str; 5] = ["server.crt", "server.key", "ondol.conf", "ondol.auto.conf", PASSWORD];
 /// The file in the database's folder that has the first password.
 const PASSWORD: &str = "initial-password";
 
@@ -136,6 +138,9 @@ pub fn run(args: Args) -> Done {
         ondol::backup::backup(template, &[], None, &folder)?;
     }
     let mut options = OpenOptions::new();
+    for name in BESIDE {
+        options = options.beside(name)
+    }
     for f in &args.log_folders {
         options = options.log_folder(f)
     }

@@ -7,12 +7,13 @@
 //! | TCP | a password, by SCRAM-SHA-256; with TLS it may be bound to the connection (scram/V3) |
 use super::connection::{Connection, Peer, Stream};
 use super::{DATABASE, Shared};
+use crate::session::roles::verifier_of;
 use ondol_base::sync::Mutex;
-use ondol_base::{clock, net, random};
+use ondol_base::{clock, net};
 use ondol_engine::Catalog;
 use ondol_engine::role::{BOOTSTRAP, RoleDef};
 use ondol_types::{SqlError, SqlResult, sqlstate};
-use ondol_wire::scram::{ITERATIONS, Verifier};
+use ondol_wire::scram::Verifier;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -51,11 +52,10 @@ impl Drop for Seat {
 }
 
 impl Roles {
-    pub fn new(password: Option<&str>, secret: [u8; 32]) -> SqlResult<Roles> {
-        let salt: [u8; 16] = random::secret().map_err(|e| super::io("could not get random bytes", &e))?;
-        let verifier = |p: &str| Verifier::of_password(p, &salt, ITERATIONS);
+    pub fn new(password: Option<&str>, secret: [u8; 32]) -> Roles {
         let failures = Mutex::default();
-        Ok(Roles { first: password.map(verifier), secret, sessions: Arc::default(), failures })
+        let first = password.and_then(|p| Verifier::of_text(&verifier_of(p)));
+        Roles { first, secret, sessions: Arc::default(), failures }
     }
     /// A wrong password came from there: how long the answer is held back.
     pub fn failed(&self, peer: Peer, now: Duration) -> Duration {

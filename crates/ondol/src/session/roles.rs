@@ -104,7 +104,12 @@ fn verifier(password: &Password) -> SqlResult<Option<String>> {
 }
 #[cfg(feature = "server")]
 fn made(password: &str) -> SqlResult<Option<String>> {
-    Ok(Some(postgres_protocol::password::scram_sha_256(password.as_bytes())))
+    Ok(Some(verifier_of(password)))
+}
+/// A new verifier, of the password as clients prepare it.
+#[cfg(feature = "server")]
+pub(crate) fn verifier_of(password: &str) -> String {
+    postgres_protocol::password::scram_sha_256(password.as_bytes())
 }
 #[cfg(not(feature = "server"))]
 fn made(_: &str) -> SqlResult<Option<String>> {
