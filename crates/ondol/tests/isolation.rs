@@ -441,3 +441,44 @@ fn the_checker_finds_write_skew_below_serializable() {
     }
     panic!("no cycle in 200 histories at repeatable read: the checker or the workload is blind");
 }
+
+/// Kernel wait/W11: the victim of a deadlock steps aside, its rows let go, until the other has ended or a
+/// hundredth of a second has passed.
+#[test]
+fn the_victim_of_a_deadlock_steps_aside() {
+    const ASIDE: Duration = Duration::from_millis(10);
+    const WANTED: [&str; 2] =
+        ["SELECT id FROM t WHERE id = 1 FOR UPDATE", "SELECT id FROM t WHERE id = 2 FOR UPDATE"];
+    let (_folder, db) = open(64);
+    db.session().execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1), (2)").unwrap();
+    let mut quickest = Duration::MAX;
+    for goes_on in [true].into_iter().chain([false; 20]) {
+        let (mut victim, mut other) = (db.session(), db.session());
+        for (s, own) in [(&mut victim, 0), (&mut other, 1)] {
+            assert_eq!(run(s, "BEGIN"), "BEGIN");
+            run(s, WANTED[own]);
+        }
+        let waiter = other.waiter();
+        let (end, ended) = channel::<()>();
+        let other = std::thread::spawn(move || {
+            let got = run(&mut other, WANTED[0]);
+            if goes_on {
+                let _ = ended.recv();
+            }
+            (got, run(&mut other, "COMMIT"))
+        });
+        while !waiter.is_waiting() {
+            std::thread::yield_now()
+        }
+        let start = std::time::Instant::now();
+        assert_eq!(run(&mut victim, WANTED[1]), "!40P01");
+        let took = start.elapsed();
+        match goes_on {
+            true => assert!(took >= ASIDE, "told after {took:?}, though the other goes on"),
+            false => quickest = quickest.min(took),
+        }
+        let _ = end.send(());
+        assert_eq!(other.join().unwrap(), ("1".to_string(), "COMMIT".to_string()))
+    }
+    assert!(quickest < ASIDE, "told after {quickest:?}, though the other had ended");
+}
