@@ -33,10 +33,12 @@ fn ten(db: &Database) -> Session {
 /// message and detail.
 fn meanwhile(db: &Database, sql: &'static str, f: impl FnOnce(&Canceller)) -> Result<(), (String, String)> {
     let mut other = db.session();
-    let canceller = other.canceller();
+    let (canceller, waiter) = (other.canceller(), other.waiter());
     let waiting = thread::spawn(move || other.execute(sql).map(drop));
-    thread::sleep(Duration::from_millis(300));
-    assert!(!waiting.is_finished(), "{sql}");
+    while !waiter.is_waiting() {
+        assert!(!waiting.is_finished(), "{sql}");
+        thread::sleep(Duration::from_millis(1))
+    }
     f(&canceller);
     waiting
         .join()
