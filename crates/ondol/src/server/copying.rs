@@ -83,7 +83,8 @@ impl<'a, 'b> CopyIn<'a, 'b> {
         if self.answer.incoming.refill(connection) {
             return Ok(());
         }
-        if connection.input.borrow().ended {
+        // What cannot be answered is lost, though its end may not have come.
+        if connection.input.borrow().ended || connection.lost.get() {
             let why = "unexpected EOF on client connection with an open transaction";
             return Err(self.break_off(SqlError::new(sqlstate::CONNECTION_FAILURE, why)));
         }
