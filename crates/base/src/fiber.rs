@@ -25,12 +25,13 @@
 //!   pin: a task has run for [`TURN`] at most, and the time between two checks, when others go on.
 //!
 //! What needs a deep stack, and never parks, runs on the thread's by [`on_thread_stack`]: so fibers' stacks
-//! can be small, of which there are many. In simulated worlds fibers are the world's, of which a
-//! [`sim::Worker`] runs several: that a wait keeps the thread, where it should give way, is a hang there.
+//! can be small, of which there are many. In simulated worlds fibers are the world's: a worker's tasks are
+//! ([`sim::Task`]), and those that a [`sim::Worker`] has several of. That a wait keeps the thread, where it
+//! should give way, is a hang there.
 use crate::clock;
 use crate::event::Event;
 use crate::park::{self, Parker};
-use crate::sim;
+use crate::{sim, thread};
 use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
@@ -88,7 +89,12 @@ impl Bell {
 }
 
 type Task = Box<dyn FnOnce()>;
-type Fiber = Coroutine<(), Option<Duration>, Option<Box<dyn Any + Send>>, DefaultStack>;
+type Panic = Box<dyn Any + Send>;
+type Own = Coroutine<(), Option<Duration>, Option<Panic>, DefaultStack>;
+enum Fiber {
+    Own(Own),
+    World(sim::Task),
+}
 /// What a fiber gives when it parks: until when.
 type Giving = Yielder<(), Option<Duration>>;
 
@@ -97,9 +103,21 @@ struct Running {
     /// When the task first asked whether it has had its turn, since it went on.
     since: Cell<Option<Duration>>,
     seat: RefCell<Option<Arc<Seat>>>,
+    /// What the task that runs gives way by, in a simulated world.
+    turns: RefCell<Option<Arc<sim::Turns>>>,
 }
 thread_local! {
     static RUNNING: Cell<*const Running> = const { Cell::new(ptr::null()) };
+}
+
+/// What the fiber of a world that leaves the OS thread to another takes with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Left(*const Running);
+pub(crate) fn leave() -> Left {
+    Left(RUNNING.replace(ptr::null()))
+}
+pub(crate) fn come_back(left: Left) {
+    RUNNING.set(left.0)
 }
 
 /// Whether the caller is a task of a [`Worker`], or of a [`sim::Worker`].
@@ -121,6 +139,9 @@ pub fn on_thread_stack<R>(f: impl FnOnce() -> R) -> R {
     }
     let _back = Back(running);
     RUNNING.set(ptr::null()); // a park would give way from a stack that is not the fiber's
+    if current.turns.borrow().is_some() {
+        return f(); // a world's fiber has a large stack
+    }
     /// What is called on the same thread.
     struct Here<F>(F);
     // SAFETY: it does not leave the thread. The bound is to keep yielders out, and there are none but what
@@ -151,8 +172,8 @@ pub fn on_own_thread<R: Send + 'static>(
     }
     let shared = Arc::new((Mutex::new(None), Parker::new()));
     let theirs = shared.clone();
-    std::thread::Builder::new().name(name.to_string()).spawn(move || {
-        crate::thread::stand_back();
+    thread::spawn(name, move || {
+        thread::stand_back();
         let done = catch_unwind(AssertUnwindSafe(f));
         *theirs.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(done);
         theirs.1.unpark()
@@ -219,7 +240,11 @@ pub(crate) fn give_way(deadline: Option<Duration>) {
     // SAFETY: F3, and the yielder is that of the fiber on whose stack this is called.
     unsafe {
         if let Some(running) = RUNNING.get().as_ref() {
-            (*running.yielder.get()).suspend(deadline)
+            let turns = running.turns.borrow().clone();
+            match turns {
+                None => (*running.yielder.get()).suspend(deadline),
+                Some(turns) => turns.give_way(deadline),
+            }
         }
     }
 }
@@ -284,6 +309,7 @@ impl Worker {
                 yielder: Cell::new(ptr::null()),
                 since: Cell::new(None),
                 seat: RefCell::new(None),
+                turns: RefCell::new(None),
             }),
             inbox: Arc::new(inbox),
             stack_bytes,
@@ -387,9 +413,11 @@ impl Worker {
         }
         // Those that are started meanwhile begin at the next turn.
         for _ in 0..self.waiting.len() {
+            // Without memory for a stack, the task waits on.
             let stack = match self.stacks.pop() {
-                Some(stack) => stack,
-                None => DefaultStack::new(self.stack_bytes)?,
+                _ if sim::current().is_some() => None,
+                Some(stack) => Some(stack),
+                None => Some(DefaultStack::new(self.stack_bytes)?),
             };
             let Some(task) = self.waiting.pop_front() else { break };
             let place = self.seat(stack, task);
@@ -398,8 +426,8 @@ impl Worker {
         Ok(ran)
     }
 
-    /// A place with a fiber that has not begun.
-    fn seat(&mut self, stack: DefaultStack, task: Task) -> u32 {
+    /// A place with a fiber that has not begun: of a world, without a stack.
+    fn seat(&mut self, stack: Option<DefaultStack>, task: Task) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             let place = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
             let seat = Arc::new(Seat { inbox: self.inbox.clone(), place });
@@ -407,10 +435,18 @@ impl Worker {
             place
         });
         let running = self.running.clone();
-        let fiber = Coroutine::with_stack(stack, move |yielder: &Giving, ()| {
-            running.yielder.set(yielder);
-            catch_unwind(AssertUnwindSafe(task)).err()
-        });
+        let fiber = match stack {
+            Some(stack) => Fiber::Own(Coroutine::with_stack(stack, move |yielder: &Giving, ()| {
+                running.yielder.set(yielder);
+                catch_unwind(AssertUnwindSafe(task)).err()
+            })),
+            None => Fiber::World(sim::Task::new(Box::new(move || {
+                RUNNING.set(Rc::as_ptr(&running)); // F3, until the fiber has ended
+                let done = catch_unwind(AssertUnwindSafe(task)).err();
+                RUNNING.set(ptr::null());
+                done
+            }))),
+        };
         self.places[place as usize].fiber = Some(fiber);
         place
     }
@@ -424,11 +460,20 @@ impl Worker {
         self.running.yielder.set(p.yielder);
         self.running.since.set(None);
         *self.running.seat.borrow_mut() = Some(p.seat.clone());
-        let held = park::exchange_held(0);
-        let before = RUNNING.replace(Rc::as_ptr(&self.running)); // F3
-        let result = fiber.resume(());
-        RUNNING.set(before);
-        park::exchange_held(held);
+        let result = match &mut fiber {
+            Fiber::Own(own) => {
+                let held = park::exchange_held(0);
+                let before = RUNNING.replace(Rc::as_ptr(&self.running)); // F3
+                let result = own.resume(());
+                RUNNING.set(before);
+                park::exchange_held(held);
+                result
+            }
+            Fiber::World(task) => {
+                *self.running.turns.borrow_mut() = Some(task.turns().clone());
+                task.resume()
+            }
+        };
         let p = &mut self.places[place as usize];
         match result {
             CoroutineResult::Yield(deadline) => {
@@ -442,8 +487,10 @@ impl Worker {
             CoroutineResult::Return(panic) => {
                 p.yielder = ptr::null();
                 self.free.push(place);
-                if self.stacks.len() < Worker::KEPT {
-                    let stack = fiber.into_stack();
+                if let Fiber::Own(own) = fiber
+                    && self.stacks.len() < Worker::KEPT
+                {
+                    let stack = own.into_stack();
                     if self.stacks.len() >= Worker::KEPT_WHOLE {
                         trim(&stack)
                     }
@@ -504,16 +551,13 @@ mod tests {
         assert_eq!(sum.get(), 64 * 999 * 1000 / 2)
     }
 
-    #[test]
-    fn no_wake_up_is_lost_between_workers() {
-        // Counters in turns, of which each but one sleeps: on three workers, and one on a thread of its own.
-        const EACH: u64 = 40;
-        const ROUNDS: u64 = 60;
-        let all = 3 * EACH + 1;
+    /// Counters in turns, of which each but one sleeps: on three workers, and one on a thread of its own.
+    fn count_in_turns(each: u64, rounds: u64) {
+        let all = 3 * each + 1;
         let turn = Arc::new(AtomicU64::new(0));
         let parkers: Arc<Vec<Parker>> = Arc::new((0..all).map(|_| Parker::new()).collect());
         let count = move |me: u64, turn: &AtomicU64, parkers: &[Parker]| {
-            for i in 0..ROUNDS {
+            for i in 0..rounds {
                 while turn.load(Ordering::Relaxed) != i * all + me {
                     parkers[me as usize].park(None);
                 }
@@ -524,19 +568,28 @@ mod tests {
         let threads: Vec<_> = (0..3)
             .map(|k| {
                 let (turn, parkers) = (turn.clone(), parkers.clone());
-                std::thread::spawn(move || {
+                let run = move || {
                     let mut w = Worker::new(64 << 10);
-                    for n in 0..EACH {
+                    for n in 0..each {
                         let (turn, parkers) = (turn.clone(), parkers.clone());
                         w.start(move || count(3 * n + k, &turn, &parkers))
                     }
                     turns_until_empty(&mut w)
-                })
+                };
+                thread::spawn("worker", run).unwrap()
             })
             .collect();
         count(all - 1, &turn, &parkers);
         threads.into_iter().for_each(|t| t.join().unwrap());
-        assert_eq!(turn.load(Ordering::Relaxed), ROUNDS * all)
+        assert_eq!(turn.load(Ordering::Relaxed), rounds * all)
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_between_workers() {
+        count_in_turns(40, 60);
+        for seed in 0..100 {
+            sim::World::new(seed, sim::Config::default()).run(|| count_in_turns(3, 5))
+        }
     }
 
     #[test]
@@ -567,6 +620,27 @@ mod tests {
         assert_eq!(*seen.borrow(), [10, 20, 30]);
         p.unpark();
         turns_until_empty(&mut w)
+    }
+
+    #[test]
+    fn a_worlds_worker_is_as_the_systems() {
+        for seed in 0..50 {
+            sim::World::new(seed, sim::Config::default()).run(|| {
+                a_panic_is_the_turns_and_the_others_go_on();
+                a_guard_over_a_park_is_the_fibers_own_fault();
+                a_dropped_worker_unwinds_its_tasks();
+                assert!(!is_fiber());
+                let mut w = Worker::new(32 << 10);
+                w.start(|| {
+                    assert!(!on_thread_stack(is_fiber));
+                    assert!(!on_own_thread("other", is_fiber).unwrap());
+                    assert!(is_fiber());
+                    yield_now();
+                    assert!(!Parker::new().park(Some(clock::now() + Duration::from_secs(5))))
+                });
+                turns_until_empty(&mut w)
+            })
+        }
     }
 
     #[test]

@@ -30,15 +30,14 @@ use connection::{Peer, Stream};
 use keys::Keys;
 use login::Roles;
 use ondol_base::event::Event;
-use ondol_base::net::{Interest, Poll};
+use ondol_base::net::{Descriptor, Interest, Poll, Source, TcpListener};
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, interrupt, pool, random, thread};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::front::{self, Opening};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -184,6 +183,8 @@ impl Listener {
                 let (stream, from) = l.accept()?;
                 stream.set_nonblocking(true)?;
                 stream.set_nodelay(true)?;
+                // One that is gone without a word is not to hold what others wait for.
+                stream.set_keepalive(true)?;
                 Ok((Stream::Tcp(stream), Peer::Tcp(from)))
             }
             Listener::Unix(l, _) => {
@@ -196,11 +197,11 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl Source for Listener {
+    fn descriptor(&self) -> Descriptor<'_> {
         match self {
-            Listener::Tcp(l) => l.as_fd(),
-            Listener::Unix(l, _) => l.as_fd(),
+            Listener::Tcp(l) => l.descriptor(),
+            Listener::Unix(l, _) => l.descriptor(),
         }
     }
 }
@@ -478,7 +479,7 @@ struct Acceptor {
     doors: Arc<[Arc<Door>]>,
     poll: Poll,
     /// Those whose first packet is not whole, by their keys in the poll.
-    guests: HashMap<u64, Guest>,
+    guests: BTreeMap<u64, Guest>,
     last: u64,
 }
 
@@ -505,7 +506,7 @@ impl Acceptor {
         for (n, l) in listeners.iter().enumerate() {
             poll.add(l, n as u64, Interest::READ)?
         }
-        let (guests, last) = (HashMap::new(), Acceptor::FIRST);
+        let (guests, last) = (BTreeMap::new(), Acceptor::FIRST);
         Ok(Acceptor { shared, listeners, doors, poll, guests, last })
     }
     fn accept(mut self) {

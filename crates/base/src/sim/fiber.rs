@@ -12,7 +12,7 @@
 //! lives.
 use super::schedule::{Pause, Turn};
 use super::world::World;
-use crate::park;
+use crate::{fiber as outside, park};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
@@ -111,8 +111,10 @@ pub(super) fn pause(how: Pause, what: &'static str, at: &'static Location<'stati
             }
         }
         let held = park::exchange_held(0);
+        let running = outside::leave();
         // SAFETY: by B2 it is the yielder of the fiber whose stack we are on, alive as long as that stack.
         unsafe { (*c.yielder.get()).suspend(()) };
+        outside::come_back(running);
         park::exchange_held(held);
         c.world.inner().schedule.timed_out(me)
     })
@@ -231,6 +233,7 @@ fn run_fibers(world: &Arc<World>, first: usize, body: Box<dyn FnOnce()>) {
     impl Drop for Running {
         fn drop(&mut self) {
             park::exchange_held(self.held);
+            outside::leave();
             CURRENT.set(std::ptr::null());
             super::RUNNING.fetch_sub(1, Ordering::Relaxed);
         }

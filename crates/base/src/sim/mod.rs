@@ -30,25 +30,29 @@
 //!   within some steps; whoever has not is abandoned, with what its stack owns: nothing is unwound by force.
 //! - **W4** Worlds share nothing. Many may run at once, each on its own OS thread.
 //!
-//! Inside a world [`crate::sync`], [`crate::thread`], [`crate::clock`] and [`crate::random`] are the world's;
-//! on any other thread they are the operating system's. Code that shares a lock between a world and other
-//! threads is waited for, but not deterministic.
+//! Inside a world [`crate::sync`], [`crate::thread`], [`crate::fiber`], [`crate::clock`], [`crate::random`],
+//! [`crate::event`] and [`crate::net`] are the world's; on any other thread they are the operating system's.
+//! Code that shares a lock between a world and other threads is waited for, but not deterministic.
 //!
-//! What is not simulated: weak memory (each step is sequentially consistent), short reads, data races.
+//! What is not simulated: weak memory (each step is sequentially consistent), short reads of files, Unix
+//! sockets, data races.
 //!
 //! Sources: FoundationDB and TigerBeetle for simulating everything under one seed; Rebello et al., "Can
 //! applications recover from fsync failures?" (2020) for syncs that lose bytes and then succeed.
 mod content;
 mod fiber;
 mod names;
+pub mod net;
 mod random;
 mod schedule;
 mod storage;
+mod task;
 #[cfg(test)]
 mod tests;
 mod world;
 
 pub use fiber::{Failure, Why};
+pub use net::Network;
 pub use random::Random;
 pub use storage::SimStorage;
 pub use world::{Config, IoKind, World};
@@ -140,6 +144,7 @@ pub(crate) fn spurious() -> Option<bool> {
     })
 }
 pub(crate) use fiber::{Outcome, spawn};
+pub(crate) use task::{Task, Turns};
 
 /// A thread of the world that runs fibers in turns, as a [`crate::fiber::Worker`] does outside: one that
 /// waits by [`crate::park::Parker::park`] leaves it to another, whose choice is the seed's; one that waits
@@ -178,6 +183,11 @@ pub fn mark(label: &'static str) {
     if any() {
         fiber::with(|c| c.world.count_mark(label));
     }
+}
+
+/// Puts a line into the trace of the world that runs here. False outside.
+pub fn note(line: impl FnOnce() -> String) -> bool {
+    any() && fiber::with(|c| c.world.inner().note(0x107E, line)).is_some()
 }
 
 /// Whether the world that runs here wants the known-wrong variant of that name, which its tests must notice.

@@ -905,3 +905,162 @@ fn a_wait_that_keeps_its_workers_thread_is_a_hang() {
         hung(spins, Why::Hang)
     }
 }
+
+mod network {
+    use super::*;
+    use crate::net::{Interest, Poll, TcpListener, TcpStream};
+    use std::io::{ErrorKind, Read, Write};
+
+    /// Says again what it hears, by a poll, until all of its clients are gone; what each said.
+    fn echo(listener: &TcpListener, clients: usize) -> Vec<Vec<u8>> {
+        let poll = Poll::new().unwrap();
+        poll.add(listener, 0, Interest::READ).unwrap();
+        let mut all: Vec<(TcpStream, Vec<u8>, usize, bool)> = vec![];
+        let mut ready = vec![];
+        while all.len() < clients || all.iter().any(|c| !c.3) {
+            poll.wait(&mut ready, Some(Duration::from_secs(1000))).unwrap();
+            for r in &ready {
+                if r.key == 0 {
+                    while let Ok((stream, _)) = listener.accept() {
+                        stream.set_nonblocking(true).unwrap();
+                        all.push((stream, vec![], 0, false));
+                        poll.add(&all[all.len() - 1].0, all.len() as u64, Interest::READ).unwrap()
+                    }
+                    continue;
+                }
+                let (stream, heard, said, is_gone) = &mut all[r.key as usize - 1];
+                let mut room = [0; 300];
+                match (&mut &*stream).read(&mut room) {
+                    Ok(0) => *is_gone = true,
+                    Ok(n) => heard.extend_from_slice(&room[..n]),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                    Err(_) => *is_gone = true,
+                }
+                while *said < heard.len() && !*is_gone {
+                    match (&mut &*stream).write(&heard[*said..]) {
+                        Ok(n) => *said += n,
+                        Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                        Err(_) => *is_gone = true,
+                    }
+                }
+                let write = *said < heard.len();
+                if *is_gone {
+                    poll.remove(stream).unwrap()
+                } else {
+                    poll.change(stream, r.key, Interest { read: true, write }).unwrap()
+                }
+            }
+        }
+        all.into_iter().map(|c| c.1).collect()
+    }
+
+    fn speak(seed: u64, bytes: &[u8]) -> (Vec<u8>, bool) {
+        let stream = TcpStream::connect("127.0.0.1:7").unwrap();
+        let (mut heard, mut room, mut at) = (vec![], [0; 100], 0);
+        let mut r = Random::new(seed);
+        while at < bytes.len() {
+            let n = 1 + r.below(200.min(bytes.len() as u64 - at as u64)) as usize;
+            if (&stream).write_all(&bytes[at..at + n]).is_err() {
+                return (heard, false);
+            }
+            at += n;
+            if r.chance(0.5) {
+                match (&stream).read(&mut room) {
+                    Ok(n) if n > 0 => heard.extend_from_slice(&room[..n]),
+                    _ => return (heard, false),
+                }
+            }
+        }
+        while heard.len() < bytes.len() {
+            match (&stream).read(&mut room) {
+                Ok(n) if n > 0 => heard.extend_from_slice(&room[..n]),
+                _ => return (heard, false),
+            }
+        }
+        (heard, true)
+    }
+
+    fn echoes(lost: f64, seed: u64) -> (u64, usize) {
+        let net = Network {
+            cut: 0.4,
+            room: (1, 2000),
+            delay_us: (1, 300),
+            lost,
+            lost_within: 3000,
+            ..Network::default()
+        };
+        let world = World::new(seed, Config { net, ..Config::default() });
+        let whole = world.run(|| {
+            let listener = TcpListener::bind("127.0.0.1:7").unwrap();
+            assert!(TcpListener::bind("127.0.0.1:7").is_err());
+            let server = thread::spawn("server", move || echo(&listener, 3)).unwrap();
+            let bytes: Vec<u8> = (0..2000u32).map(|i| ((i * i) >> 3) as u8).collect();
+            let clients: Vec<_> = (0..3)
+                .map(|n| {
+                    let bytes = bytes.clone();
+                    thread::spawn("client", move || speak(seed ^ n, &bytes)).unwrap()
+                })
+                .collect();
+            let mut whole = 0;
+            for c in clients {
+                let (heard, all) = c.join().unwrap();
+                assert!(bytes.starts_with(&heard));
+                whole += usize::from(all)
+            }
+            for heard in server.join().unwrap() {
+                assert!(bytes.starts_with(&heard))
+            }
+            whole
+        });
+        (world.trace_hash(), whole)
+    }
+
+    #[test]
+    fn bytes_come_in_their_order() {
+        for seed in 0..60 {
+            assert_eq!(echoes(0.0, seed).1, 3)
+        }
+        assert_eq!(echoes(0.0, 3), echoes(0.0, 3));
+        assert_ne!(echoes(0.0, 3).0, echoes(0.0, 4).0)
+    }
+
+    #[test]
+    fn lost_connections_are_found_out() {
+        let whole: usize = (0..60).map(|seed| echoes(0.6, seed).1).sum();
+        assert!((20..160).contains(&whole), "{whole} of 180")
+    }
+
+    #[test]
+    fn the_power_takes_connections_and_what_is_on_the_way() {
+        let mut heard_of = [false; 3];
+        for seed in 0..60 {
+            let net = Network { delay_us: (1, 400), ..Network::default() };
+            World::new(seed, Config { net, ..Config::default() }).run(|| {
+                let listener = TcpListener::bind("127.0.0.1:7").unwrap();
+                let client = TcpStream::connect("127.0.0.1:7").unwrap();
+                client.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+                let began = clock::now();
+                let nothing = (&client).read(&mut [0]).unwrap_err();
+                assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+                assert!(clock::now() >= began + Duration::from_millis(2));
+                let (server, _) = listener.accept().unwrap();
+                (&server).write_all(&[7; 1000]).unwrap();
+                current().unwrap().power_failure();
+                assert!((&server).write(&[8]).is_err());
+                assert!(TcpStream::connect("127.0.0.1:7").is_err());
+                client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                let (mut heard, mut room) = (vec![], [0; 300]);
+                while let Ok(n @ 1..) = (&client).read(&mut room) {
+                    heard.extend_from_slice(&room[..n])
+                }
+                assert!(heard.iter().all(|b| *b == 7));
+                heard_of[match heard.len() {
+                    0 => 0,
+                    1000 => 2,
+                    _ => 1,
+                }] = true
+            })
+        }
+        assert!(heard_of[1], "never a part of it")
+    }
+}

@@ -1,4 +1,5 @@
 //! One world: its seed, what it may do to those inside, its disks and its trace.
+use super::net::{Net, Network};
 use super::random::{Random, mix};
 use super::schedule::{Scheduler, fold};
 use super::storage::{Disk, SimStorage};
@@ -41,6 +42,7 @@ pub struct Config {
     pub disk_bytes: u64,
     /// The chance of a power failure at each I/O operation.
     pub power_failure: f64,
+    pub net: Network,
     /// What mapped memory promises; `None` when files cannot be mapped.
     pub mapped: Option<Promise>,
     /// The medium lies: a sync of a file does nothing.
@@ -71,6 +73,7 @@ impl Default for Config {
             sync_since_open: false,
             disk_bytes: u64::MAX,
             power_failure: 0.0,
+            net: Network::default(),
             mapped: Some(Promise::Fence),
             ignore_sync_data: false,
             ignore_sync_dir: false,
@@ -97,9 +100,13 @@ pub enum IoKind {
     Copy,
     Flush,
     Fence,
+    /// To a client.
+    Send,
+    /// From a client.
+    Receive,
 }
 impl IoKind {
-    pub const ALL: [IoKind; 11] = [
+    pub const ALL: [IoKind; 13] = [
         IoKind::Open,
         IoKind::Read,
         IoKind::Write,
@@ -111,6 +118,8 @@ impl IoKind {
         IoKind::Copy,
         IoKind::Flush,
         IoKind::Fence,
+        IoKind::Send,
+        IoKind::Receive,
     ];
 }
 
@@ -154,6 +163,7 @@ pub struct World {
     config: Config,
     inner: std::sync::Mutex<Inner>,
     timer: Arc<crate::timer::Timer>,
+    pub(super) net: std::sync::Mutex<Net>,
 }
 
 impl World {
@@ -176,7 +186,8 @@ impl World {
             disks: BTreeMap::new(),
             trace: None,
         };
-        Arc::new(World { seed, config, inner: std::sync::Mutex::new(inner), timer: Arc::default() })
+        let net = std::sync::Mutex::new(Net::new(r.branch(5)));
+        Arc::new(World { seed, config, inner: std::sync::Mutex::new(inner), timer: Arc::default(), net })
     }
     pub fn seed(&self) -> u64 {
         self.seed
@@ -224,6 +235,7 @@ impl World {
         for (_, disk) in self.disks() {
             disk.disk().power_failure(&mut r)
         }
+        self.links_lost()
     }
     /// The process dies now: every later operation fails, and the disks keep what was written, synced or not.
     pub fn process_failure(&self) {
@@ -231,6 +243,8 @@ impl World {
         if i.power == Power::On {
             i.power = Power::Ended;
             i.note(0xD1E, || "process failure".into());
+            drop(i);
+            self.links_lost()
         }
     }
     /// The power will fail at the I/O operation after `operations` more, before it or in its midst.

@@ -6,6 +6,10 @@ use ondol::simulate::engine::mutations::{MUTATIONS, Mutation};
 use ondol::simulate::engine::report::Stats;
 use ondol::simulate::engine::{self, History, Settings};
 use ondol::simulate::{self as sql};
+#[cfg(feature = "server")]
+use ondol::simulate::{server, server::MUTATIONS as OF_SERVER};
+#[cfg(feature = "server")]
+use ondol_base::sim::Config;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -45,10 +49,29 @@ pub struct Args {
     /// Transfers in SQL, through sessions and plans, instead of the engine's own calls
     #[arg(long, conflicts_with_all = ["steps", "streams", "trace", "mutation"])]
     sql: bool,
+    /// The whole server, with clients over a network whose connections are lost
+    #[cfg(feature = "server")]
+    #[arg(long, conflicts_with_all = ["steps", "streams", "trace", "sql", "flips"])]
+    server: bool,
     /// Instead of histories: flip so many bytes, each in a copy of one closed database; none may change what
     /// is read
     #[arg(long, value_name = "N", conflicts_with_all = ["count", "steps", "streams", "threads", "trace", "mutation", "sql"])]
     flips: Option<u64>,
+}
+
+#[cfg(feature = "server")]
+impl Args {
+    fn is_of_server(&self) -> bool {
+        self.server
+    }
+}
+#[cfg(not(feature = "server"))]
+const OF_SERVER: &[(&str, &str)] = &[];
+#[cfg(not(feature = "server"))]
+impl Args {
+    fn is_of_server(&self) -> bool {
+        false
+    }
 }
 
 /// What the threads share.
@@ -68,18 +91,22 @@ pub fn run(args: Args) -> Done {
     if let Some(flips) = args.flips {
         return flip_bytes(&args, flips);
     }
-    let mutation = match args.mutation.as_deref() {
+    let unknown = |name: &str| {
+        Failed::Message(format!("there is no mutation \"{name}\"; `--mutation list` shows which there are"))
+    };
+    let variants: Vec<(&'static str, &'static str)> = match args.is_of_server() {
+        true => OF_SERVER.to_vec(),
+        false => MUTATIONS.iter().map(|m| (m.name, m.what)).collect(),
+    };
+    let variant = match args.mutation.as_deref() {
         None => None,
         Some("list") => {
-            let lines = MUTATIONS.iter().map(|m| format!("{:26} {}\n", m.name, m.what));
-            return say(&lines.collect::<String>());
+            return say(&variants.iter().map(|(n, what)| format!("{n:26} {what}\n")).collect::<String>());
         }
-        Some(name) => Some(Mutation::named(name).ok_or_else(|| {
-            Failed::Message(format!(
-                "there is no mutation \"{name}\"; `--mutation list` shows which there are"
-            ))
-        })?),
+        Some(name) => Some(variants.iter().map(|v| v.0).find(|v| *v == name).ok_or_else(|| unknown(name))?),
     };
+    // Of the engine.
+    let mutation = variant.filter(|_| !args.is_of_server()).and_then(Mutation::named);
     let threads = args
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
@@ -125,7 +152,13 @@ pub fn run(args: Args) -> Done {
         }
     };
     if args.sql {
-        histories_in_sql(&args, threads, &ended)
+        histories_in_sql(&args, threads, &ended, &|seed| sql::run(seed).map(|s| (s, Stats::default())))
+    } else if args.is_of_server() {
+        #[cfg(feature = "server")]
+        {
+            let kind = Config { mutation: variant, ..Config::default() };
+            histories_in_sql(&args, threads, &ended, &|seed| server::run_in(seed, &kind))
+        }
     } else {
         engine::histories(args.seed, args.count, threads, &settings, &|h| {
             let mut h = h;
@@ -150,16 +183,18 @@ pub fn run(args: Args) -> Done {
     let seconds = begun.elapsed();
     let command = |seed: u64| {
         let mut line = format!("ondol sim --seed {seed}");
-        if args.sql {
-            line += " --sql"
+        for (name, is_given) in [("sql", args.sql), ("server", args.is_of_server())] {
+            if is_given {
+                let _ = write!(line, " --{name}");
+            }
         }
         for (name, n) in [("steps", args.steps), ("streams", args.streams)] {
             if n > 0 {
                 let _ = write!(line, " --{name} {n}");
             }
         }
-        if let Some(m) = mutation {
-            let _ = write!(line, " --mutation {}", m.name);
+        if let Some(name) = variant {
+            let _ = write!(line, " --mutation {name}");
         }
         line
     };
@@ -174,20 +209,20 @@ pub fn run(args: Args) -> Done {
     }
     // Whoever closed the pipe has seen enough.
     let _ = std::io::stdout().write_all(out.as_bytes());
-    match (f.failed.take(), mutation) {
+    match (f.failed.take(), variant) {
         (Some((seed, e)), None) => {
             tell(&format!("seed {seed}: {e}\n"));
             Err(Failed::Message(format!("run it again with: {}", command(seed))))
         }
-        (Some((seed, e)), Some(m)) => {
-            tell(&format!("{} is noticed by seed {seed}: {e}\n", m.name));
+        (Some((seed, e)), Some(name)) => {
+            tell(&format!("{name} is noticed by seed {seed}: {e}\n"));
             Ok(())
         }
-        (None, Some(m)) => Err(Failed::Message(format!("{} is not noticed within {} seeds", m.name, f.done))),
+        (None, Some(name)) => Err(Failed::Message(format!("{name} is not noticed within {} seeds", f.done))),
         (None, None) => {
             let missed = f.stats.phases_missed();
             // A small run need not meet all of them.
-            if !args.sql && args.count >= 1000 && !missed.is_empty() {
+            if !args.sql && !args.is_of_server() && args.count >= 1000 && !missed.is_empty() {
                 return Err(Failed::Message(format!("no power failure in: {}", missed.join(", "))));
             }
             Ok(())
@@ -208,8 +243,16 @@ fn flip_bytes(args: &Args, flips: u64) -> Done {
     }
 }
 
-/// The histories of sessions in SQL, told as the engine's are.
-fn histories_in_sql(args: &Args, threads: usize, ended: &(dyn Fn(History) -> bool + Sync)) {
+/// What a history of sessions or of the server came to, with what it counted itself.
+type Outcome = Result<(sql::Survived, Stats), sql::Broken>;
+
+/// The histories of sessions in SQL or of the server, told as the engine's are.
+fn histories_in_sql(
+    args: &Args,
+    threads: usize,
+    ended: &(dyn Fn(History) -> bool + Sync),
+    run: &(dyn Fn(u64) -> Outcome + Sync),
+) {
     use std::sync::atomic::{AtomicU64, Ordering};
     let next = AtomicU64::new(0);
     let work = || {
@@ -220,11 +263,25 @@ fn histories_in_sql(args: &Args, threads: usize, ended: &(dyn Fn(History) -> boo
             }
             let seed = args.seed.wrapping_add(n);
             let mut stats = Stats::default();
-            let (hash, outcome) = match sql::run(seed) {
-                Ok(s) => {
+            let mut done = run(seed);
+            if seed.is_multiple_of(SAMPLE)
+                && let (Ok((first, _)), Ok((again, _))) = (&done, run(seed))
+            {
+                stats.count("histories run twice with the same trace", (again.trace == first.trace) as u64);
+                if again.trace != first.trace {
+                    let what =
+                        format!("two runs differ: traces {:016x} and {:016x}", first.trace, again.trace);
+                    done = Err(sql::Broken { seed, life: 0, what })
+                }
+            }
+            let (hash, outcome) = match done {
+                Ok((s, counted)) => {
+                    stats.add(&counted);
                     stats.count("power failures", s.power_failures);
                     stats.count("checks after a recovery", s.checks);
-                    stats.count("commits acknowledged as durable", s.acknowledged);
+                    if args.sql {
+                        stats.count("commits acknowledged as durable", s.acknowledged)
+                    }
                     for (phase, n) in s.phases {
                         stats.count(&format!("power failures in {phase}"), n)
                     }

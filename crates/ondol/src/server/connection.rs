@@ -3,12 +3,13 @@ use super::conversation::Client;
 use super::tls::Secured;
 use super::worker::Door;
 use crate::session::activity::Departure;
-use ondol_base::net::Interest;
+use ondol_base::net::{Descriptor, Interest, Source, TcpStream};
 use ondol_base::park::Parker;
+use ondol_base::sim::mutated;
+use ondol_base::sync::yield_point;
 use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,12 +21,12 @@ pub(super) enum Stream {
     Tls(Box<Secured>),
 }
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl Source for Stream {
+    fn descriptor(&self) -> Descriptor<'_> {
         match self {
-            Stream::Tcp(s) => s.as_fd(),
-            Stream::Unix(s) => s.as_fd(),
-            Stream::Tls(s) => s.socket.as_fd(),
+            Stream::Tcp(s) => s.descriptor(),
+            Stream::Unix(s) => s.descriptor(),
+            Stream::Tls(s) => s.socket.descriptor(),
         }
     }
 }
@@ -155,6 +156,18 @@ const KEPT: usize = 8 << 10;
 /// Bytes of answers with which a client that does not take them has no more of its messages run.
 pub(super) const OUTPUT_MOST: usize = 256 << 10;
 
+/// A known-wrong variant, for the simulator: what has come of a message is taken as all of it.
+#[cold]
+fn pad(bytes: &mut Vec<u8>) {
+    let mut at = 0;
+    while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<5>()) {
+        at += 1 + u32::from_be_bytes([head[1], head[2], head[3], head[4]]).min(1 << 16) as usize
+    }
+    if at > bytes.len() {
+        bytes.resize(at, 0)
+    }
+}
+
 impl Connection {
     pub fn new(
         stream: Stream,
@@ -213,6 +226,9 @@ impl Connection {
                 }
             }
         }
+        if mutated("cut_taken_as_whole") && self.state.get() == State::Idle {
+            pad(&mut input.bytes)
+        }
         drop(input);
         self.tell()
     }
@@ -248,7 +264,13 @@ impl Connection {
         while self.sent.get() < output.len() && !self.lost.get() {
             match self.stream.write(&output[self.sent.get()..]) {
                 Ok(n) => self.sent.set(self.sent.get() + n),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    // A client that is never done with all of it is not to have it all kept.
+                    if self.sent.get() > OUTPUT_MOST / 2 {
+                        output.drain(..self.sent.take());
+                    }
+                    return;
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.lost.set(true),
             }
@@ -285,6 +307,8 @@ impl Connection {
         self.waits_until_taken.set(until_taken);
         self.may_send.set(true);
         self.touch();
+        // Who comes here again and again without a wait is to be noticed by the simulator.
+        yield_point();
         if !is_there() && !self.lost.get() {
             parker.park(None);
         }

@@ -1,6 +1,7 @@
 //! COPY's data: what a client sends for COPY FROM STDIN, and what it gets of COPY TO STDOUT.
 use super::incoming::MESSAGE_LIMIT;
 use super::result::{Answer, MUCH};
+use ondol_base::sim::mutated;
 use ondol_types::{SqlError, sqlstate};
 use ondol_wire::back;
 use ondol_wire::front::{Message, PROTOCOL_VIOLATION};
@@ -37,6 +38,7 @@ impl<'a, 'b> CopyIn<'a, 'b> {
                     match frame.read() {
                         Ok(Message::CopyData(data)) => Ok(Some(data.len())),
                         Ok(Message::CopyDone) => Ok(None),
+                        Ok(Message::CopyFail(_)) if mutated("broken_copy_done") => Ok(None),
                         // Sent before the client knew that its statement is a COPY.
                         Ok(Message::Flush | Message::Sync) => Ok(Some(0)),
                         Ok(Message::CopyFail(why)) => Err(SqlError::new(
@@ -84,7 +86,8 @@ impl<'a, 'b> CopyIn<'a, 'b> {
             return Ok(());
         }
         // What cannot be answered is lost, though its end may not have come.
-        if connection.input.borrow().ended || connection.lost.get() {
+        let is_lost = connection.lost.get() && !mutated("lost_goes_round");
+        if connection.input.borrow().ended || is_lost {
             let why = "unexpected EOF on client connection with an open transaction";
             return Err(self.break_off(SqlError::new(sqlstate::CONNECTION_FAILURE, why)));
         }

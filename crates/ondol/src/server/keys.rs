@@ -5,7 +5,7 @@
 use crate::Canceller;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Bytes of a key by the protocol's version 3.0, and from 3.2 on.
 const SHORT: usize = 4;
@@ -17,7 +17,7 @@ pub(super) struct Keys(Mutex<Given>);
 #[derive(Default)]
 struct Given {
     last: i32,
-    all: HashMap<i32, (Box<[u8]>, Canceller)>,
+    all: BTreeMap<i32, (Box<[u8]>, Canceller)>,
 }
 
 impl Keys {
@@ -31,7 +31,7 @@ impl Keys {
         loop {
             given.last = given.last.checked_add(1).unwrap_or(1);
             let number = given.last;
-            if let std::collections::hash_map::Entry::Vacant(place) = given.all.entry(number) {
+            if let std::collections::btree_map::Entry::Vacant(place) = given.all.entry(number) {
                 place.insert((key.clone(), canceller));
                 return Ok((number, key));
             }

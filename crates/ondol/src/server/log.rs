@@ -3,6 +3,7 @@
 //! - **O1** No value of a parameter is written, and no password. The text of a statement is, where it was
 //!   asked for.
 //! - **O2** A line is written as a whole. One that cannot be written is lost: nobody waits for it.
+use ondol_base::sim;
 use ondol_types::catalog::json::quote;
 use ondol_types::datetime::write_timestamp;
 use std::fmt::Write as _;
@@ -75,7 +76,7 @@ fn line(
     out
 }
 
-/// O2
+/// O2. In a simulated world the line goes to its trace.
 pub(crate) fn tell(
     form: Form,
     severity: &str,
@@ -84,7 +85,10 @@ pub(crate) fn tell(
     fields: &[(&str, String)],
 ) {
     let at = ondol_base::clock::wall_us() - super::login::UNIX_TO_2000_US;
-    let _ = std::io::stderr().write_all(line(form, at, severity, subject, message, fields).as_bytes());
+    let line = || line(form, at, severity, subject, message, fields);
+    if !sim::note(line) {
+        let _ = std::io::stderr().write_all(line().as_bytes());
+    }
 }
 
 #[cfg(test)]

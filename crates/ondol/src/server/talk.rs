@@ -25,6 +25,7 @@ use crate::session::settings::Settings;
 use crate::session::split::split;
 use crate::session::statements::{Fingerprint, Took};
 use ondol_base::fiber::{on_thread_stack, take_turns};
+use ondol_base::sim::mutated;
 use ondol_engine::{Catalog, Charge, Token};
 use ondol_sql::parse;
 use ondol_sql::parse::lexer::Tokens;
@@ -344,7 +345,7 @@ impl Talk {
             if connection.lost.get() {
                 return Served::Over;
             }
-            if connection.output.borrow().len() > OUTPUT_MOST {
+            if connection.unsent() > OUTPUT_MOST {
                 return Served::Waits;
             }
             if matches!(incoming.next(MESSAGE_LIMIT), Ok(None)) && !incoming.refill(connection) {
@@ -366,7 +367,7 @@ impl Talk {
                     false => return Served::Waits,
                 }
             }
-            if self.skips && !matches!(kind, b'S' | b'X') {
+            if self.skips && !matches!(kind, b'S' | b'X') && !mutated("unskipped") {
                 incoming.skip(size);
                 continue;
             }

@@ -9,6 +9,7 @@
 //! Not here: certificates of clients, keys that need a passphrase.
 use super::io;
 use ondol_base::clock;
+use ondol_base::net::TcpStream;
 use ondol_base::sync::Mutex;
 use ondol_types::datetime::write_timestamp;
 use ondol_types::{SqlError, SqlResult};
@@ -18,7 +19,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{InconsistentKeys, ServerConfig, ServerConnection};
 use std::cell::RefCell;
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

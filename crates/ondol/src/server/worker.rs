@@ -14,6 +14,7 @@ use crate::session::meter::Meter;
 use ondol_base::event::Event;
 use ondol_base::fiber::{self, Bell};
 use ondol_base::net::{Interest, Poll, Ready};
+use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, thread};
 use ondol_engine::Token;
@@ -263,6 +264,9 @@ impl Worker {
             let place = (key & u64::from(u32::MAX)) - FIRST;
             // The client goes with it, and its transaction.
             let connection = self.places[place as usize].take();
+            if mutated("lost_kept") {
+                std::mem::forget(connection.clone())
+            }
             self.free.push(place as u32);
             self.door.count.fetch_sub(1, Ordering::Relaxed);
             self.shared.open.fetch_sub(1, Ordering::Relaxed);
@@ -294,6 +298,8 @@ impl Worker {
             if let Some(canceller) = self.shared.keys.of(connection.number.get()) {
                 canceller.cancel()
             }
+            // It would be told again and again, until its fiber ends; and is, where it cannot be removed.
+            let _ = self.poll.remove(&connection.stream);
         }
         if ready.read || ready.gone {
             connection.receive(room)
@@ -377,7 +383,7 @@ impl Worker {
             }
             let pending = token.map(|t| self.shared.database.poll(t).map(|durable| (t, durable)));
             match pending {
-                Some(Ok((token, false))) => {
+                Some(Ok((token, false))) if !mutated("answered_early") => {
                     connection.state.set(State::Held);
                     connection.held_ns.set(self.door.meter.looked());
                     self.tokens.add(token, key)

@@ -14,6 +14,7 @@
 use crate::database::Database;
 use crate::session::Session;
 use ondol_base::event::Event;
+use ondol_base::net::{Descriptor, Source};
 use ondol_base::sync::Mutex;
 use ondol_engine::Token;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -157,5 +158,11 @@ impl TokenQueue {
 impl AsFd for TokenQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.told.event.as_fd()
+    }
+}
+
+impl Source for TokenQueue {
+    fn descriptor(&self) -> Descriptor<'_> {
+        self.told.event.descriptor()
     }
 }

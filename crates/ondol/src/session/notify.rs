@@ -16,11 +16,14 @@
 //! Source: PostgreSQL 15's documentation of these statements, and its answers.
 use crate::database::Database;
 use crate::session::Session;
+use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
+use ondol_base::{random, thread};
 use ondol_engine::Token;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes that wait to be taken, at most (O4).
 const MOST: usize = 64 << 20;
@@ -103,7 +106,10 @@ impl State {
     fn leave(&mut self) -> Vec<Wake> {
         let mut wakes = vec![];
         self.waiting.sort_by_key(|w| (w.order, w.number));
-        let may = |w: &Waiting| w.is_visible && self.coming.range(..=w.after).next().is_none();
+        let may = |w: &Waiting| {
+            let is_next = self.coming.range(..=w.after).next().is_none();
+            w.is_visible && (is_next || mutated("notified_in_any_order"))
+        };
         let count = self.waiting.iter().position(|w| !may(w)).unwrap_or(self.waiting.len());
         for w in self.waiting.drain(..count) {
             for n in w.told {
@@ -147,7 +153,7 @@ impl Channels {
         state.last += 1;
         let number = state.last;
         state.bytes += told.iter().map(|n| n.bytes()).sum::<usize>();
-        let is_visible = rests.is_none();
+        let is_visible = rests.is_none() || mutated("notified_early");
         let order = commit.or_else(|| state.waiting.iter().filter_map(|w| w.order).max());
         state.waiting.push(Waiting { number, order, after: number, is_visible, told });
         let wakes = state.leave();
@@ -378,6 +384,9 @@ impl Session {
                     told.push(Arc::new(Notification { process: self.process, channel, payload }))
                 }
             }
+        }
+        if mutated("notified_in_any_order") {
+            thread::sleep(Duration::from_micros(random::next_u64() % 2000))
         }
         notes.channels.tell(told, commit, self.connection.held_token(), &self.database);
         drop(coming)

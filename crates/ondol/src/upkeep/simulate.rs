@@ -37,6 +37,8 @@
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
+#[cfg(feature = "server")]
+pub mod server;
 
 use crate::database::{Database, OpenOptions};
 use crate::session::Session;
