@@ -103,6 +103,7 @@ impl Prepared {
         None
     }
     /// What it is made of: its text, and the types that were given.
+    #[cfg(feature = "server")]
     pub(crate) fn source(&self) -> (&str, &[TypeId]) {
         (&self.text, &self.types)
     }
