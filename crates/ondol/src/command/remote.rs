@@ -280,11 +280,11 @@ impl ServerCertVerifier for AnySigner {
 }
 
 /// Takes a certificate that one of the roots has signed, or that is one of them: also such as is an authority
-/// of its own, which the library takes for nobody's (N3).
+/// of its own, which rustls takes for nobody's (N3).
 #[derive(Debug)]
 struct OfRoots {
     roots: Vec<CertificateDer<'static>>,
-    library: Arc<WebPkiServerVerifier>,
+    usual: Arc<WebPkiServerVerifier>,
 }
 
 impl ServerCertVerifier for OfRoots {
@@ -296,7 +296,7 @@ impl ServerCertVerifier for OfRoots {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let done = self.library.verify_server_cert(own, between, name, stapled, now);
+        let done = self.usual.verify_server_cert(own, between, name, stapled, now);
         let is_other = matches!(&done, Err(rustls::Error::InvalidCertificate(CertificateError::Other(_))));
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let is_good =
@@ -313,7 +313,7 @@ impl ServerCertVerifier for OfRoots {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.library.verify_tls12_signature(message, certificate, signed)
+        self.usual.verify_tls12_signature(message, certificate, signed)
     }
     fn verify_tls13_signature(
         &self,
@@ -321,10 +321,10 @@ impl ServerCertVerifier for OfRoots {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.library.verify_tls13_signature(message, certificate, signed)
+        self.usual.verify_tls13_signature(message, certificate, signed)
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.library.supported_verify_schemes()
+        self.usual.supported_verify_schemes()
     }
 }
 
@@ -340,8 +340,8 @@ fn encrypted(address: &Address, socket: TcpStream) -> io::Result<Wire> {
             for root in &roots {
                 store.add(root.clone()).map_err(io::Error::other)?
             }
-            let library = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone());
-            Arc::new(OfRoots { roots, library: library.build().map_err(io::Error::other)? })
+            let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone());
+            Arc::new(OfRoots { roots, usual: usual.build().map_err(io::Error::other)? })
         }
         _ => Arc::new(AnySigner(provider.signature_verification_algorithms)),
     };
