@@ -243,52 +243,23 @@ impl Write for Wire {
     }
 }
 
-/// Does not look at who has signed a certificate, but whether the server has its key (N3).
+/// Whether the server has its certificate's key, and whom the certificate is from if there are roots (N3).
 #[derive(Debug)]
-struct AnySigner(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for AnySigner {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.0)
-    }
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.0)
-    }
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
+struct Verifier {
+    algorithms: WebPkiSupportedAlgorithms,
+    roots: Option<Roots>,
 }
 
-/// Takes a certificate that one of the roots has signed, or that is one of them: also such as is an authority
-/// of its own, which rustls takes for nobody's (N3).
+/// Take a certificate that one of them has signed, or that is one of them: also such as is an authority of
+/// its own, which rustls takes for nobody's (N3).
 #[derive(Debug)]
-struct OfRoots {
+struct Roots {
     roots: Vec<CertificateDer<'static>>,
     usual: Arc<WebPkiServerVerifier>,
 }
 
-impl ServerCertVerifier for OfRoots {
-    fn verify_server_cert(
+impl Roots {
+    fn verify(
         &self,
         own: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
@@ -307,13 +278,29 @@ impl ServerCertVerifier for OfRoots {
         verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
         Ok(ServerCertVerified::assertion())
     }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match &self.roots {
+            Some(roots) => roots.verify(own, between, name, stapled, now),
+            None => Ok(ServerCertVerified::assertion()),
+        }
+    }
     fn verify_tls12_signature(
         &self,
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls12_signature(message, certificate, signed)
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
     fn verify_tls13_signature(
         &self,
@@ -321,16 +308,16 @@ impl ServerCertVerifier for OfRoots {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls13_signature(message, certificate, signed)
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
 fn encrypted(address: &Address, socket: TcpStream) -> io::Result<Wire> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match &address.roots {
+    let roots = match &address.roots {
         Some(path) if address.encryption == Encryption::VerifyFull => {
             let named = |e: &dyn std::fmt::Debug| io::Error::other(format!("{}: {e:?}", path.display()));
             let read = CertificateDer::pem_file_iter(path).map_err(|e| named(&e))?;
@@ -341,10 +328,11 @@ fn encrypted(address: &Address, socket: TcpStream) -> io::Result<Wire> {
                 store.add(root.clone()).map_err(io::Error::other)?
             }
             let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone());
-            Arc::new(OfRoots { roots, usual: usual.build().map_err(io::Error::other)? })
+            Some(Roots { roots, usual: usual.build().map_err(io::Error::other)? })
         }
-        _ => Arc::new(AnySigner(provider.signature_verification_algorithms)),
+        _ => None,
     };
+    let verifier = Arc::new(Verifier { algorithms: provider.signature_verification_algorithms, roots });
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
