@@ -5,50 +5,12 @@
 //! since the count is the process's.
 //!
 //! `ONDOL_ATTACKS=long` makes sizes larger and lists longer, `ONDOL_ATTACK=NAME` takes one form of statement.
-#![allow(unsafe_code, reason = "an allocator that counts is unsafe to implement")]
+#[path = "common/allocated.rs"]
+mod allocated;
 use ondol::{Database, OpenOptions, Session, TempFolder, Value};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-fn more(bytes: usize) {
-    let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
-    PEAK.fetch_max(live, Relaxed);
-}
-
-// SAFETY: everything is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        more(layout.size());
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        more(layout.size());
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(p, layout) }
-    }
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        more(size);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.realloc(p, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -67,11 +29,9 @@ fn open() -> (MutexGuard<'static, ()>, TempFolder, Database) {
 
 /// The bytes that `f` has at a time, and those that it leaves.
 fn bytes<T>(f: impl FnOnce() -> T) -> (T, usize, usize) {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
+    let before = allocated::begin();
     let done = f();
-    let peak = PEAK.load(Relaxed).saturating_sub(before);
-    (done, peak, LIVE.load(Relaxed).saturating_sub(before))
+    (done, allocated::most().saturating_sub(before), allocated::now().saturating_sub(before))
 }
 
 fn long() -> bool {
@@ -546,7 +506,7 @@ const FORMS: &[Form] = &[
             &format!(
                 "INSERT INTO t VALUES {} -- {}",
                 joined(n, |i| format!("(${}, '')", i + 1), ","),
-                LIVE.load(Relaxed)
+                allocated::now()
             ),
             &params,
         )

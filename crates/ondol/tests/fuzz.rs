@@ -8,48 +8,16 @@
 //! `ONDOL_FUZZ=10000000 cargo test --release -p ondol --test fuzz -- --nocapture` sends so many messages;
 //! `ONDOL_FUZZ_SEED` has others sent. What a client had sent when something went wrong is printed.
 #![cfg(feature = "server")]
-#![allow(unsafe_code, reason = "an allocator that counts is unsafe to implement")]
+#[path = "common/allocated.rs"]
+mod allocated;
 use ondol::server::{ServeOptions, Server, SettingGiven};
 use ondol::{Database, OpenOptions, TempFolder};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(p, layout) }
-    }
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        LIVE.fetch_add(size, Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.realloc(p, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// In which every answer has come: no statement may take as long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -581,7 +549,7 @@ fn round(db: &Database, path: &Path, seed: u64, most: u64) -> (u64, usize) {
     s.execute("DROP SCHEMA fuzz CASCADE").unwrap();
     set_up(db);
     db.checkpoint().unwrap();
-    (connections.into_inner(), LIVE.load(Relaxed))
+    (connections.into_inner(), allocated::now())
 }
 
 fn set_up(db: &Database) {
