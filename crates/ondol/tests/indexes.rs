@@ -163,3 +163,65 @@ fn an_index_made_anew_loses_old_keys() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+/// Drivers give bigints for ints and moments for dates: a range whose end is of another type than the column
+/// is read by the index, and gives what all rows give.
+#[test]
+fn a_range_ends_at_a_value_of_another_type() {
+    let (_folder, db) = session::open();
+    let mut s = db.session();
+    session::run(
+        &mut s,
+        "SET TimeZone = 'Europe/Berlin';
+         CREATE TABLE r (two smallint, four int, day date, local timestamp, moment timestamptz);
+         INSERT INTO r SELECT g % 40, g, '2024-03-20'::date + g / 10, '2024-03-20'::timestamp + g * interval '17 minutes',
+             '2024-03-20'::timestamptz + g * interval '17 minutes' FROM generate_series(-600, 3000) g;
+         INSERT INTO r VALUES (32767, 2147483647, 'infinity', 'infinity', 'infinity'),
+             (-32768, -2147483648, '-infinity', '-infinity', '-infinity'), (NULL, NULL, NULL, NULL, NULL);
+         CREATE INDEX ON r (two); CREATE INDEX ON r (four DESC); CREATE INDEX ON r (day);
+         CREATE INDEX ON r (local DESC); CREATE INDEX ON r (moment)",
+    );
+    let numbers = [
+        "0",
+        "7",
+        "32767",
+        "-32768",
+        "32768",
+        "-32769",
+        "2147483647",
+        "2147483648",
+        "-2147483649",
+        "900000000000",
+    ];
+    // The night in which clocks are put forward, and a date that no timestamp is.
+    let times = ["2024-03-31 01:59:59.5+01", "2024-03-31 02:30", "2024-03-22", "infinity", "-infinity"];
+    let dates = ["2024-03-31", "2024-04-01", "300000-01-01", "infinity", "-infinity"];
+    let mut ends = Vec::new();
+    for n in numbers {
+        ends.extend([("two", n, "bigint"), ("four", n, "bigint")]);
+        if n.parse::<i32>().is_ok() {
+            ends.push(("two", n, "int"))
+        }
+    }
+    for t in times {
+        ends.extend(["day", "local"].map(|c| (c, t, "timestamptz")));
+        ends.extend(["day", "moment"].map(|c| (c, t, "timestamp")));
+    }
+    for d in dates {
+        ends.extend(["local", "moment"].map(|c| (c, d, "date")));
+    }
+    for (column, end, ty) in ends {
+        for condition in ["<", "<=", ">", ">=", "BETWEEN (SELECT min(@) FROM r) AND"] {
+            let condition = condition.replace('@', column);
+            let sql = format!(
+                "SELECT count(*), min(four), max(four) FROM r WHERE {column} {condition} '{end}'::{ty}"
+            );
+            let plan = rows(&mut s, &format!("EXPLAIN {sql}")).join("\n");
+            assert!(plan.contains("Index Scan"), "{sql}\n{plan}");
+            let found = rows(&mut s, &sql);
+            session::run(&mut s, "SET enable_indexscan = off");
+            assert_eq!(found, rows(&mut s, &sql), "{sql}");
+            session::run(&mut s, "RESET enable_indexscan");
+        }
+    }
+}

@@ -15,6 +15,7 @@ pub mod cast;
 pub mod catalog;
 pub mod data;
 pub mod datetime;
+pub mod edge;
 pub mod error;
 pub mod func;
 pub mod key;

@@ -334,6 +334,10 @@ opcodes! {
     /// Puts those of `count` constants into the hash table that are not there yet.
     107 HashPool { hash: Hash, from: Pool, count: Count };
 
+    /// dst := a as an end of a range of values of `ty`, which is taken with that end: it cuts none off, but
+    /// there may be others in between. NULL if a is.
+    111 RangeEnd { dst: Out, a: Reg, ty: TypeId, lower: Flag };
+
     /// Empties the list.
     112 MatClear { mat: Mat };
     /// Appends a row.

@@ -18,8 +18,9 @@ use crate::code::program::{PARAM_REGISTERS, Tag as ProgramTag};
 use ondol_base::fiber::take_turns;
 use ondol_engine::{Connection, KEYS_SHARED, LockStrength, Locked, Oid, Wait};
 use ondol_types::catalog::tid;
+use ondol_types::edge;
 use ondol_types::func::{Context, FuncId};
-use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 
 /// Ordinary results of doubles; what is not ordinary is for the function itself to judge.
 #[inline(always)]
@@ -328,6 +329,16 @@ pub(super) fn exec(
             if let Some(index) = program.index_of(cursor.0) {
                 access::range_high(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory, edge)
             }
+        }
+        Op::RangeEnd { dst, a, ty, lower } => {
+            let given = reg!(a).value(&f.memory);
+            let zone = world.context.styles.zone;
+            let v = match given {
+                ValueRef::Null => Value::Null,
+                given => edge::end(given, ty, lower.0, zone)
+                    .ok_or_else(|| internal("a value that is no end of the range"))?,
+            };
+            set!(dst, f.put_owned(&v)?)
         }
         Op::RangeStart { cursor, backward } => {
             if let Some(index) = program.index_of(cursor.0) {

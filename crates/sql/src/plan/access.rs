@@ -16,6 +16,7 @@ use crate::foreign::ForeignTable;
 use crate::imply::implies;
 use ondol_engine::{IndexDef, IndexKind, Table};
 use ondol_types::array::Array;
+use ondol_types::edge::is_rounded;
 use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::{Type, TypeId, Value};
 use std::sync::LazyLock;
@@ -114,8 +115,10 @@ fn column_of(e: &Expr, rel: u16) -> Option<u16> {
 /// value's).
 fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool {
     if is_int(column) && is_int(value) && is_int(side) {
-        // A range needs the value to fit the column whatever it is.
-        return equality || width(value) <= width(column);
+        return true;
+    }
+    if !equality && column == side && is_rounded(value, column) {
+        return true;
     }
     if [column, side, value].into_iter().all(TypeId::is_string_or_unknown) {
         // As text, char(n) has another idea of trailing spaces than as char(n): equality is rechecked, a
@@ -124,14 +127,6 @@ fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool
     }
     // A polymorphic comparison has one type on both sides.
     side == value && (column == side || side.is_polymorphic())
-}
-
-fn width(t: TypeId) -> u8 {
-    match t {
-        TypeId::INT2 => 2,
-        TypeId::INT4 => 4,
-        _ => 8,
-    }
 }
 
 struct Conditions<'a> {

@@ -11,6 +11,7 @@
 
 use super::Call;
 use crate::datetime::timestamp_is_finite;
+use crate::edge::{instant, midnight};
 use crate::{SqlResult, Value};
 use std::cmp::Ordering;
 
@@ -68,20 +69,6 @@ fn bpchar_order(c: &Call<'_>) -> SqlResult<Ordering> {
 
 fn bytea_order(c: &Call<'_>) -> SqlResult<Ordering> {
     Ok(c.bytea(0)?.cmp(c.bytea(1)?))
-}
-
-/// A date's midnight in microseconds, on a scale where no date overflows.
-fn midnight(date: i32) -> i128 {
-    match date {
-        i32::MIN => i64::MIN.into(),
-        i32::MAX => i128::MAX,
-        d => i128::from(d) * 86_400_000_000,
-    }
-}
-
-/// A timestamp on the scale of [`midnight`].
-fn instant(us: i64) -> i128 {
-    if us == i64::MAX { i128::MAX } else { us.into() }
 }
 
 macro_rules! date_orders {

@@ -8,6 +8,7 @@ use crate::plan::classify::is_int;
 use crate::plan::logical::{self, Expr, ExprKind};
 use crate::plan::physical::{Access, End, KeyValue, Node, Operator};
 use ondol_engine::Table;
+use ondol_types::edge::is_rounded;
 use ondol_types::func::FuncId;
 use ondol_types::{SqlResult, TypeId, Value};
 use std::sync::Arc;
@@ -274,14 +275,21 @@ impl<'a> Gen<'a> {
                     // Without a bound, everything under the prefix.
                     let mut edge = if is_low { Edge::Before } else { Edge::After };
                     if let Some((e, inclusive)) = b {
-                        let r = match e {
-                            End::Value(e) => self.key_value(e, ty, end)?,
-                            End::Text(text) => self.constant(&Value::Text(text.clone())),
+                        let (r, rounded) = match e {
+                            End::Value(e) if is_rounded(e.ty.id, ty) => {
+                                let (a, dst) = (Reg(self.expr(e)?), self.register());
+                                let lower = Flag(is_low != falling);
+                                self.op(Op::RangeEnd { dst: Out(dst), a, ty, lower });
+                                (dst, true)
+                            }
+                            End::Value(e) => (self.key_value(e, ty, end)?, false),
+                            End::Text(text) => (self.constant(&Value::Text(text.clone())), false),
                         };
                         self.op(Op::IfNull { a: Reg(r), to: end });
                         self.op(Op::Move { dst: Out(first + k as u16), a: Reg(r) });
                         n += 1;
-                        if !inclusive {
+                        // A rounded end may be a value of the range.
+                        if !inclusive && !rounded {
                             edge = if is_low { Edge::After } else { Edge::Before };
                         }
                     }
