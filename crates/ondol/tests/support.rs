@@ -76,6 +76,19 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("ROWS FROM", "SELECT * FROM ROWS FROM (generate_series(1, 2), generate_series(1, 3))"),
             ("TABLESAMPLE", "SELECT * FROM t TABLESAMPLE system (10)"),
             ("window functions, OVER", "SELECT row_number() OVER (ORDER BY a) FROM t"),
+            (
+                "aggregates OVER a window, FILTER",
+                "SELECT sum(a) FILTER (WHERE a > 1) OVER (ORDER BY a) FROM t",
+            ),
+            (
+                "WINDOW",
+                "SELECT rank() OVER w, count(*) OVER (w ORDER BY a) FROM t WINDOW w AS (PARTITION BY b)",
+            ),
+            (
+                "frames: ROWS, RANGE, GROUPS, EXCLUDE",
+                "SELECT sum(a) OVER (ORDER BY a RANGE BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t",
+            ),
+            ("DISTINCT in an aggregate OVER a window", "SELECT sum(DISTINCT a) OVER () FROM t"),
             ("SELECT INTO", "SELECT * INTO v FROM t"),
         ],
     ),

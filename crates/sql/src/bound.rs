@@ -21,6 +21,7 @@ use ondol_engine::{
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
 use ondol_types::user::UserDef;
+use ondol_types::window::WindowId;
 use ondol_types::{SqlResult, Type, TypeId, Value};
 use std::sync::Arc;
 
@@ -52,6 +53,11 @@ pub enum ExprKind<Q = Query> {
     },
     /// Index into the query's `aggregates`.
     Aggregate {
+        depth: u16,
+        index: u16,
+    },
+    /// Index into the query's `window_calls`.
+    Window {
         depth: u16,
         index: u16,
     },
@@ -251,6 +257,111 @@ impl<Q> Aggregate<Q> {
     }
 }
 
+/// A window: which rows a function sees of those that are there, and in which order.
+#[derive(Clone, Debug)]
+pub struct Window<Q = Query> {
+    /// What WINDOW calls it; none of one that OVER describes.
+    pub name: Option<String>,
+    /// The window that it refines: it has that one's partitions, and its order if it has none of its own.
+    pub refines: Option<String>,
+    pub partition: Vec<Expr<Q>>,
+    pub order: Vec<SortKey<Q>>,
+    /// The order is that of the window that it refines.
+    pub order_is_copied: bool,
+    pub frame: Frame<Q>,
+}
+
+/// Which rows of a row's partition a function sees.
+#[derive(Clone, Debug)]
+pub struct Frame<Q = Query> {
+    pub unit: FrameUnit,
+    pub start: FrameEnd<Q>,
+    pub end: FrameEnd<Q>,
+    pub exclude: Exclude,
+    /// It is written, not the one that is meant where none is; and with BETWEEN.
+    pub is_written: bool,
+    pub is_between: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameUnit {
+    Rows,
+    Range,
+    Groups,
+}
+
+/// Where a frame begins or ends.
+#[derive(Clone, Debug)]
+pub enum FrameEnd<Q = Query> {
+    /// With the partition.
+    Unbounded,
+    CurrentRow,
+    Preceding(Box<Expr<Q>>),
+    Following(Box<Expr<Q>>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclude {
+    NoOthers,
+    CurrentRow,
+    Group,
+    Ties,
+}
+
+/// What is computed over a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Computed {
+    Function(WindowId),
+    Aggregate(AggId),
+}
+
+/// A function over a window.
+#[derive(Clone, Debug)]
+pub struct WindowCall<Q = Query> {
+    /// Index into the query's `windows`.
+    pub window: u16,
+    pub what: Computed,
+    pub args: Vec<Expr<Q>>,
+    pub filter: Option<Expr<Q>>,
+    pub ty: Type,
+}
+
+impl<Q> WindowCall<Q> {
+    /// What is computed of each row for it.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr<Q>> {
+        self.args.iter().chain(&self.filter)
+    }
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr<Q>> {
+        self.args.iter_mut().chain(&mut self.filter)
+    }
+}
+
+impl<Q> FrameEnd<Q> {
+    pub fn offset(&self) -> Option<&Expr<Q>> {
+        match self {
+            FrameEnd::Preceding(e) | FrameEnd::Following(e) => Some(e),
+            _ => None,
+        }
+    }
+    pub fn offset_mut(&mut self) -> Option<&mut Expr<Q>> {
+        match self {
+            FrameEnd::Preceding(e) | FrameEnd::Following(e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+impl<Q> Window<Q> {
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr<Q>> {
+        let offsets = self.frame.start.offset().into_iter().chain(self.frame.end.offset());
+        self.partition.iter().chain(self.order.iter().map(|k| &k.expr)).chain(offsets)
+    }
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr<Q>> {
+        let offsets = self.frame.start.offset_mut().into_iter().chain(self.frame.end.offset_mut());
+        self.partition.iter_mut().chain(self.order.iter_mut().map(|k| &mut k.expr)).chain(offsets)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderKey {
     /// Index into `targets`.
@@ -295,6 +406,9 @@ pub struct Query {
     pub group_by: Vec<Expr>,
     pub aggregates: Vec<Aggregate>,
     pub having: Option<Expr>,
+    /// Those of WINDOW, in the order in which they stand there, then those that OVER describes.
+    pub windows: Vec<Window>,
+    pub window_calls: Vec<WindowCall>,
     pub targets: Vec<Target>,
     pub distinct: bool,
     /// DISTINCT ON: of rows that have the same values of these targets the first, in the order of ORDER BY.
@@ -1007,7 +1121,7 @@ impl Bound {
 // walking ---------------------------------------------------------------------------------------------
 
 macro_rules! walkers {
-    ($expr_fn:ident, $children_fn:ident, $inner_fn:ident, $query_fn:ident, $own_fn:ident, $from_fn:ident, $iter:ident, $as_ref:ident, $deref:ident, [$($m:tt)?]) => {
+    ($expr_fn:ident, $children_fn:ident, $inner_fn:ident, $query_fn:ident, $own_fn:ident, $from_fn:ident, $iter:ident, $as_ref:ident, $deref:ident, $exprs:ident, [$($m:tt)?]) => {
         /// Visits an expression and those below it, outermost first, subqueries included: `f` gets each with
         /// the number of query levels between it and where the walk began, and says whether to go on below
         /// it.
@@ -1030,6 +1144,7 @@ macro_rules! walkers {
                 | ExprKind::Group(_)
                 | ExprKind::GroupOuter { .. }
                 | ExprKind::Aggregate { .. }
+                | ExprKind::Window { .. }
                 | ExprKind::Scalar(_)
                 | ExprKind::Exists { .. } => {}
                 ExprKind::Call { args, .. }
@@ -1123,6 +1238,8 @@ macro_rules! walkers {
                 let keys = aggregate.order.$iter().map(|k| & $($m)? k.expr);
                 aggregate.args.$iter().chain(aggregate.filter.$as_ref()).chain(keys).for_each(&mut *f);
             }
+            q.windows.$iter().for_each(|w| w.$exprs().for_each(&mut *f));
+            q.window_calls.$iter().for_each(|c| c.$exprs().for_each(&mut *f));
             (q.filter.$as_ref().into_iter())
                 .chain(q.group_by.$iter())
                 .chain(q.having.$as_ref())
@@ -1143,8 +1260,20 @@ macro_rules! walkers {
         }
     };
 }
-walkers!(walk_expr, children, inner_query, walk_query, own_exprs, walk_from, iter, as_ref, as_deref, []);
-walkers!(walk_expr_mut, children_mut, inner_query_mut, walk_query_mut, own_exprs_mut, walk_from_mut, iter_mut, as_mut, as_deref_mut, [mut]);
+walkers!(
+    walk_expr,
+    children,
+    inner_query,
+    walk_query,
+    own_exprs,
+    walk_from,
+    iter,
+    as_ref,
+    as_deref,
+    exprs,
+    []
+);
+walkers!(walk_expr_mut, children_mut, inner_query_mut, walk_query_mut, own_exprs_mut, walk_from_mut, iter_mut, as_mut, as_deref_mut, exprs_mut, [mut]);
 
 /// Visits a query and all queries within it, outer ones first.
 pub fn each_query(q: &Query, f: &mut dyn FnMut(&Query)) {
@@ -1261,6 +1390,7 @@ impl<Q> ExprKind<Q> {
             ExprKind::Group(n) => ExprKind::Group(*n),
             &ExprKind::GroupOuter { depth, index } => ExprKind::GroupOuter { depth, index },
             &ExprKind::Aggregate { depth, index } => ExprKind::Aggregate { depth, index },
+            &ExprKind::Window { depth, index } => ExprKind::Window { depth, index },
             ExprKind::Call { func, args } => ExprKind::Call { func: *func, args: all!(args) },
             ExprKind::Cast { arg, explicit } => ExprKind::Cast { arg: one!(arg), explicit: *explicit },
             ExprKind::And(l) => ExprKind::And(all!(l)),

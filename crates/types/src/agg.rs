@@ -93,6 +93,16 @@ impl AggDef {
     pub fn has_template(&self) -> bool {
         matches!(self.kind, Kind::ArrayAgg { .. })
     }
+    /// Whether states of neighbouring rows, merged, are the state of all of them, and cost no more than the
+    /// rows do: not of what is rounded (doubles), nor of what gathers its rows' values.
+    pub fn merges_exactly(&self) -> bool {
+        let is_double = self.folded.or(self.args.first().copied()) == Some(TypeId::FLOAT8);
+        match self.kind {
+            Kind::StringAgg | Kind::ArrayAgg { .. } | Kind::Own(_) => false,
+            Kind::Sum | Kind::Avg | Kind::Variance { .. } => !is_double,
+            _ => true,
+        }
+    }
     /// How many arguments a step is given.
     pub fn fed(&self) -> usize {
         self.args.len() + usize::from(self.has_template())

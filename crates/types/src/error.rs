@@ -130,6 +130,7 @@ pub mod sqlstate {
     pub const DEADLOCK_DETECTED: &str = "40P01";
     pub const SYNTAX_ERROR: &str = "42601";
     pub const GROUPING_ERROR: &str = "42803";
+    pub const WINDOWING_ERROR: &str = "42P20";
     pub const WRONG_OBJECT_TYPE: &str = "42809";
     pub const DATATYPE_MISMATCH: &str = "42804";
     pub const COLLATION_MISMATCH: &str = "42P21";

@@ -232,6 +232,9 @@ mod tests {
         for a in crate::agg::all() {
             assert!(is_function(a.name), "{}", a.name);
         }
+        for w in crate::window::all() {
+            assert!(is_function(w.name), "{}", w.name);
+        }
         for o in crate::func::operators() {
             assert!(is_operator(o.name, o.left.is_none()), "{}", o.name);
         }

@@ -31,6 +31,7 @@ pub mod text;
 pub mod ty;
 pub mod user;
 pub mod value;
+pub mod window;
 
 pub use error::{SqlError, SqlResult, sqlstate};
 pub use numeric::{Numeric, Packed};

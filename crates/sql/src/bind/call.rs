@@ -34,13 +34,28 @@ impl<'a> Binder<'a> {
         let location = c.location;
         let called = self.function_name(&c.funcname, location)?;
         let (name, registered) = (called.name, called.registered);
-        refuse_at(c.over.is_some(), "a window function", location)?;
         refuse_at(c.agg_within_group, "WITHIN GROUP", location)?;
+        if let Some(window) = c.over.as_deref() {
+            refuse_at(c.func_variadic, "VARIADIC", location)?;
+            return self.over(name, called.may_be_builtin() && !registered, c, window);
+        }
         if c.func_variadic {
             return self.variadic_call(called, c);
         }
         if agg::is_aggregate(name) && called.may_be_builtin() {
             return self.aggregate(name, c);
+        }
+        if ondol_types::window::is_window_function(name) && called.may_be_builtin() {
+            let args = self.operands(&c.args)?;
+            let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+            match ondol_types::window::resolve(name, &types) {
+                Ok(_) => {
+                    let message = format!("window function {name} requires an OVER clause");
+                    return Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location));
+                }
+                Err(e) if !registered => return Err(at(e, location)),
+                Err(_) => {}
+            }
         }
         let not_aggregate = |what: &str| {
             let message = format!("{what} specified, but {name} is not an aggregate function");
@@ -209,7 +224,8 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn aggregate(&mut self, name: &'a str, c: &'a FuncCall) -> SqlResult<Expr> {
+    /// What a call of an aggregate computes, seen from where it stands.
+    pub(super) fn aggregate_call(&mut self, name: &'a str, c: &'a FuncCall) -> SqlResult<Aggregate> {
         let location = c.location;
         if c.args.is_empty() && name != "count" {
             return Err(agg::resolve_aggregate(name, &[])
@@ -259,8 +275,12 @@ impl<'a> Binder<'a> {
             };
             k.expr = arg.clone();
         }
-        let mut aggregate =
-            Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, order, filter, ty };
+        Ok(Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, order, filter, ty })
+    }
+
+    fn aggregate(&mut self, name: &'a str, c: &'a FuncCall) -> SqlResult<Expr> {
+        let location = c.location;
+        let mut aggregate = self.aggregate_call(name, c)?;
         let depth = own_depth(&aggregate);
         self.check_aggregate(&aggregate, depth, location)?;
         if depth > 0 {
@@ -305,6 +325,10 @@ impl<'a> Binder<'a> {
             let message = "aggregate function calls cannot be nested";
             let error = SqlError::new(sqlstate::GROUPING_ERROR, message);
             return Err(super::tree::at_expr(error, inner));
+        }
+        if let Some(here) = aggregate.exprs().find_map(super::window::place_in) {
+            let message = "aggregate function calls cannot contain window function calls";
+            return Err(super::tree::at_expr(SqlError::new(sqlstate::GROUPING_ERROR, message), here));
         }
         let level: Option<&Level> = self.levels.iter().rev().nth(usize::from(depth));
         if let Some(level) = level {
@@ -515,7 +539,9 @@ impl<'a> Binder<'a> {
         for e in &mut args {
             // They stand in the subquery now.
             walk_expr_mut(e, 0, &mut |e, level| {
-                if let ExprKind::Column { depth, .. } | ExprKind::Aggregate { depth, .. } = &mut e.kind
+                if let ExprKind::Column { depth, .. }
+                | ExprKind::Aggregate { depth, .. }
+                | ExprKind::Window { depth, .. } = &mut e.kind
                     && *depth >= level
                 {
                     *depth += 1;

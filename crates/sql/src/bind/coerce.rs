@@ -524,6 +524,7 @@ pub fn shift_from(e: &mut Expr, level: u16, by: i32) {
     match &mut e.kind {
         ExprKind::Column { depth, .. }
         | ExprKind::Aggregate { depth, .. }
+        | ExprKind::Window { depth, .. }
         | ExprKind::GroupOuter { depth, .. }
             if *depth > level =>
         {

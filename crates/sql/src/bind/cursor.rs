@@ -141,6 +141,7 @@ fn rows_of(query: &mut Query) -> Vec<u32> {
 fn row_of(query: &mut Query) -> Option<u32> {
     let is_plain = query.set.is_none()
         && !query.grouped
+        && query.window_calls.is_empty()
         && !query.distinct
         && query.distinct_on.is_empty()
         && query.places.is_empty()
@@ -174,7 +175,7 @@ fn goes_back(query: &Query) -> bool {
     if !query.order_by.is_empty() {
         return true;
     }
-    if query.distinct || query.grouped {
+    if query.distinct || query.grouped || !query.window_calls.is_empty() {
         return false;
     }
     if let Some(set) = &query.set {

@@ -54,6 +54,7 @@ fn is_name(e: &Expr) -> bool {
             | ExprKind::Group(_)
             | ExprKind::GroupOuter { .. }
             | ExprKind::Aggregate { .. }
+            | ExprKind::Window { .. }
     )
 }
 
@@ -63,6 +64,7 @@ pub(super) fn one_level_in(mut e: Expr) -> Expr {
         match &mut e.kind {
             ExprKind::Column { depth, .. }
             | ExprKind::Aggregate { depth, .. }
+            | ExprKind::Window { depth, .. }
             | ExprKind::GroupOuter { depth, .. }
                 if *depth >= level =>
             {

@@ -45,6 +45,7 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
         }
         (K::Group(x), K::Group(y)) => Some(x == y && level == 0),
         (K::Aggregate { depth: d, index: i }, K::Aggregate { depth, index })
+        | (K::Window { depth: d, index: i }, K::Window { depth, index })
         | (K::GroupOuter { depth: d, index: i }, K::GroupOuter { depth, index }) => {
             Some(d + level == *depth && i == index)
         }
@@ -62,6 +63,13 @@ pub fn apply(query: &mut Query) -> SqlResult<()> {
         targets.iter_mut().map(|t| &mut t.expr).chain(having.as_mut()).try_for_each(|e| rewrite(query, e));
     query.targets = targets;
     query.having = having;
+    result?;
+    let (mut windows, mut calls) =
+        (std::mem::take(&mut query.windows), std::mem::take(&mut query.window_calls));
+    let exprs = windows.iter_mut().flat_map(|w| w.exprs_mut());
+    let result =
+        (exprs.chain(calls.iter_mut().flat_map(|c| c.exprs_mut()))).try_for_each(|e| rewrite(query, e));
+    (query.windows, query.window_calls) = (windows, calls);
     result?;
     for rel in query.places.clone() {
         let Rel::Places { values, .. } = &mut query.rels[usize::from(rel)].rel else { continue };

@@ -5,7 +5,7 @@
 //! | `scope` | what names mean in a query, and at which level |
 //! | `expr`, `special`, `call`, `subquery`, `array`, `row` | expressions |
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
-//! | `select`, `from`, `order`, `group`, `setop` | queries |
+//! | `select`, `from`, `order`, `group`, `window`, `setop` | queries |
 //! | `dml`, `updatable`, `copy` | statements that change rows |
 //! | `ddl`, `like`, `comment`, `alter`, `check`, `sequence`, `routine`, `user_type`, `enumeration`, `domain`, `composite`, `view` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
@@ -72,6 +72,7 @@ pub(crate) mod updatable;
 mod user_type;
 mod utility;
 mod view;
+mod window;
 
 pub use check::row_checks;
 pub use dml::next_value_of;

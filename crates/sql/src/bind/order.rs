@@ -125,7 +125,13 @@ impl<'a> Binder<'a> {
                 let message = "aggregate functions are not allowed in GROUP BY";
                 Err(at_expr(SqlError::new(sqlstate::GROUPING_ERROR, message), here))
             }
-            None => Ok(()),
+            None => match super::window::place_in(e) {
+                Some(here) => {
+                    let message = "window functions are not allowed in GROUP BY";
+                    Err(at_expr(SqlError::new(sqlstate::WINDOWING_ERROR, message), here))
+                }
+                None => Ok(()),
+            },
         }
     }
 

@@ -7,7 +7,7 @@
 use super::Binder;
 use super::tree::at;
 use super::written::{Note, Written};
-use crate::bound::{Aggregate, CTID, Expr, ExprKind, Rel, RelEntry, With};
+use crate::bound::{Aggregate, CTID, Expr, ExprKind, Rel, RelEntry, Window, WindowCall, With};
 use crate::catalog;
 use ondol_engine::Name;
 use ondol_types::catalog::{oid, registered};
@@ -40,13 +40,20 @@ pub enum Clause {
     Transform,
     Filter,
     Execute,
+    /// PARTITION BY and ORDER BY of a window.
+    Window,
+    FrameRows,
+    FrameRange,
+    FrameGroups,
 }
 
 impl Clause {
     /// How PostgreSQL's messages call the clause where aggregates may not stand.
     pub fn refuses_aggregates(self) -> Option<&'static str> {
         Some(match self {
-            Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn => return None,
+            Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn | Clause::Window => {
+                return None;
+            }
             Clause::From | Clause::Lateral => "FROM clause of their own query level",
             Clause::FromFunction => "functions in FROM",
             Clause::On => "JOIN conditions",
@@ -65,6 +72,9 @@ impl Clause {
             Clause::Transform => "transform expressions",
             Clause::Filter => "FILTER",
             Clause::Execute => "EXECUTE parameters",
+            Clause::FrameRows => "window ROWS",
+            Clause::FrameRange => "window RANGE",
+            Clause::FrameGroups => "window GROUPS",
         })
     }
 }
@@ -106,6 +116,8 @@ pub struct Level {
     pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
+    pub windows: Vec<Window>,
+    pub window_calls: Vec<WindowCall>,
     /// The relations that an outer join may fill with NULLs.
     pub nullable: Vec<u16>,
     /// Functions that give rows, those whose arguments use none first.
@@ -139,6 +151,8 @@ impl Level {
             own_hidden: 0,
             clause,
             aggregates: Vec::new(),
+            windows: Vec::new(),
+            window_calls: Vec::new(),
             nullable: Vec::new(),
             sets: Vec::new(),
             has_outer_join: false,

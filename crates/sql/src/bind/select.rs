@@ -34,13 +34,13 @@ impl<'a> Binder<'a> {
             let message = "SELECT ... INTO is not allowed here";
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
         }
-        refuse(!s.window_clause.is_empty(), "WINDOW")?;
         refuse(s.group_distinct, "GROUP BY DISTINCT")?;
         let distinct = Self::distinct_clause(&s.distinct_clause);
         let has_on = !distinct && !s.distinct_clause.is_empty();
         let (query, _) = self.nested(Clause::From, |b| {
             let from = b.bind_from(&s.from_clause)?;
             b.level().clause = Clause::Targets;
+            b.window_clause(&s.window_clause)?;
             let mut targets = b.target_list(&s.target_list)?;
             let filter = b.where_clause(s.where_clause.as_deref())?;
             let having = match s.having_clause.as_deref() {
@@ -64,6 +64,8 @@ impl<'a> Binder<'a> {
             let (limit, offset, ties) = b.limits(s)?;
             let level = b.level();
             let aggregates = std::mem::take(&mut level.aggregates);
+            let windows = std::mem::take(&mut level.windows);
+            let window_calls = std::mem::take(&mut level.window_calls);
             let places = level.end_sets();
             let rels = std::mem::take(&mut level.rels);
             let grouped = !group_by.is_empty() || !aggregates.is_empty() || having.is_some();
@@ -76,6 +78,8 @@ impl<'a> Binder<'a> {
                 group_by,
                 aggregates,
                 having,
+                windows,
+                window_calls,
                 targets,
                 distinct,
                 distinct_on,
@@ -262,6 +266,9 @@ impl<'a> Binder<'a> {
             }
             if query.grouped {
                 return not_with("aggregate functions");
+            }
+            if !query.window_calls.is_empty() {
+                return not_with("window functions");
             }
             if !query.places.is_empty() {
                 return not_with("set-returning functions in the target list");

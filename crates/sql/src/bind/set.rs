@@ -205,7 +205,9 @@ impl<'a> Binder<'a> {
         for e in &mut args {
             // They stand in a query within another now.
             walk_expr_mut(e, 0, &mut |e, level| {
-                if let ExprKind::Column { depth, .. } | ExprKind::Aggregate { depth, .. } = &mut e.kind
+                if let ExprKind::Column { depth, .. }
+                | ExprKind::Aggregate { depth, .. }
+                | ExprKind::Window { depth, .. } = &mut e.kind
                     && *depth >= level
                 {
                     *depth += 2;
@@ -265,6 +267,9 @@ impl<'a> Binder<'a> {
             }
             Clause::GroupBy => {
                 Err(at(SqlError::unsupported("a set-returning function in GROUP BY"), location))
+            }
+            Clause::Window | Clause::FrameRows | Clause::FrameRange | Clause::FrameGroups => {
+                Err(not_allowed("window definitions", location))
             }
             other => Err(not_allowed(other.refuses_aggregates().unwrap_or("this place"), location)),
         }
@@ -415,6 +420,10 @@ impl<'a> Binder<'a> {
                 if !b.level().aggregates.is_empty() {
                     let message = "aggregate functions are not allowed in functions in FROM";
                     return Err(at(SqlError::new(sqlstate::GROUPING_ERROR, message), c.location));
+                }
+                if !b.level().window_calls.is_empty() {
+                    let message = "window functions are not allowed in functions in FROM";
+                    return Err(at(SqlError::new(sqlstate::WINDOWING_ERROR, message), c.location));
                 }
             }
             let level = b.level();

@@ -131,19 +131,24 @@ impl<'a> Binder<'a> {
     pub(super) fn count(&mut self, node: &'a Node, clause: Clause, name: &str) -> SqlResult<Expr> {
         let e = self.within(clause, |b| b.expr(node))?;
         let e = self.of_type(e, Type::INT8, name)?;
-        let mut uses_columns = None;
-        crate::bound::walk_expr(&e, 0, &mut |e, level| {
-            if let ExprKind::Column { depth, .. } = e.kind
-                && depth == level
-            {
-                uses_columns.get_or_insert(e.at);
-            }
-            true
-        });
-        if let Some(here) = uses_columns {
-            let message = format!("argument of {name} must not contain variables");
-            return Err(at_expr(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message), here));
-        }
-        Ok(e)
+        without_columns(e, name)
     }
+}
+
+/// What a construct asks once for all rows of the query: without columns of it.
+pub(super) fn without_columns(e: Expr, name: &str) -> SqlResult<Expr> {
+    let mut uses_columns = None;
+    crate::bound::walk_expr(&e, 0, &mut |e, level| {
+        if let ExprKind::Column { depth, .. } = e.kind
+            && depth == level
+        {
+            uses_columns.get_or_insert(e.at);
+        }
+        true
+    });
+    if let Some(here) = uses_columns {
+        let message = format!("argument of {name} must not contain variables");
+        return Err(at_expr(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message), here));
+    }
+    Ok(e)
 }

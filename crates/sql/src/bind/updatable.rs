@@ -105,6 +105,8 @@ pub(super) fn why_not(q: &Query, columns: bool) -> Option<&'static str> {
         "Views containing LIMIT or OFFSET are not automatically updatable."
     } else if !q.aggregates.is_empty() {
         "Views that return aggregate functions are not automatically updatable."
+    } else if !q.window_calls.is_empty() {
+        "Views that return window functions are not automatically updatable."
     } else if !q.places.is_empty() {
         "Views that return set-returning functions are not automatically updatable."
     } else if !single || !is_table_or_view(&q.rels[0].rel) {

@@ -6,7 +6,7 @@ use super::relation::{self, Relation};
 use ondol_types::cast::cast_context;
 use ondol_types::catalog::{oid, registered};
 use ondol_types::func::Context;
-use ondol_types::{Type, TypeId, Value, agg, func, text};
+use ondol_types::{Type, TypeId, Value, agg, func, text, window};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
@@ -113,6 +113,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
             || func::by_name(name).iter().any(|f| is(f.args))
             || agg::all().any(|a| a.name == name && is(a.args))
             || agg::is_aggregate(name) && name == "count" && args.is_empty()
+            || window::all().any(|w| w.name == name && is(w.args))
             || BOUND.contains(&name) && types.is_some();
         let quoted = ondol_types::name::quote(name);
         let shown = if names.get(name) == Some(&1) { quoted } else { format!("pg_catalog.{quoted}") };

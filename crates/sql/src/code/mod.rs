@@ -23,9 +23,10 @@ pub mod operand;
 pub mod program;
 pub mod stored;
 pub mod verify;
+pub mod window;
 
 /// The stored form's number; code of another number is compiled anew.
-pub const FORMAT: u16 = 6;
+pub const FORMAT: u16 = 7;
 
 pub use op::Op;
 pub use program::{Program, Rejected};

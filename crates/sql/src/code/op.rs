@@ -419,6 +419,19 @@ opcodes! {
     177 ForeignNext { from: Outside, row: State, to: Label };
     /// dst := the number of rows that are left.
     178 ForeignCount { dst: Out, from: Outside };
+
+    /// Forgets the window's rows; how far its frames go is checked: an error if it is NULL, or negative.
+    184 WindowStart { window: Win, distances: Span };
+    /// Puts a row behind those of its partition; jumps, and puts nothing in, if it begins another one.
+    185 WindowPut { window: Win, row: Span, to: Label };
+    /// The partition is whole: goes before its first row.
+    186 WindowRun { window: Win };
+    /// The next row of the partition; jumps, and forgets the partition, when there is none.
+    187 WindowNext { window: Win, to: Label };
+    /// dst := a column of the current row.
+    188 WindowCol { dst: Out, window: Win, column: Col };
+    /// dst := the value of a function in the current row.
+    189 WindowValue { dst: Out, window: Win, call: Col };
 }
 
 /// The reference of all opcodes, as text in Markdown.

@@ -345,6 +345,8 @@ numbers! {
     Mat mats "m";
     /// A sorter.
     Sort sorts "s";
+    /// A window, with the rows of one partition.
+    Win windows "w";
     /// A table of groups.
     Group groups "g";
     /// A conversion of the program's list.

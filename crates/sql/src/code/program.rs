@@ -7,6 +7,7 @@
 //! ```
 use super::op::Op;
 use super::operand::Cur;
+use super::window::WindowDef;
 use crate::foreign::ForeignTable;
 use crate::needs::Need;
 use crate::plan::explain::Shown;
@@ -119,6 +120,7 @@ pub struct Program {
     pub mats: Vec<u16>,
     pub sorts: Vec<SortDef>,
     pub groups: Vec<GroupDef>,
+    pub windows: Vec<WindowDef>,
     pub casts: Vec<CastDef>,
     pub lists: Vec<Vec<u16>>,
     pub names: Vec<String>,
@@ -192,6 +194,7 @@ pub struct Limits {
     pub mats: usize,
     pub sorts: usize,
     pub groups: usize,
+    pub windows: usize,
     pub casts: usize,
     pub lists: usize,
     pub tables: usize,
@@ -226,6 +229,7 @@ impl Program {
             mats: self.mats.len(),
             sorts: self.sorts.len(),
             groups: self.groups.len(),
+            windows: self.windows.len(),
             casts: self.casts.len(),
             lists: self.lists.len(),
             tables: self.tables.len(),

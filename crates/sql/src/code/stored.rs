@@ -9,6 +9,7 @@ use super::FORMAT;
 use super::op::Op;
 use super::operand::CodeReader;
 use super::program::*;
+use super::window::WindowDef;
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::{Catalog, Uses};
 use ondol_types::agg::AggId;
@@ -169,6 +170,7 @@ impl Program {
                 put16(o, *n)
             })
         });
+        put_list(&mut o, &self.windows, |o, w| w.put(o));
         put_list(&mut o, &self.casts, |o, c| {
             put16(o, c.from.number());
             put_type(o, c.to);
@@ -269,6 +271,7 @@ impl Program {
             let keys = r.u16()?;
             Some(GroupDef { keys, aggs: list(r, |r| Some((AggId(r.u16()?), r.u16()?)))? })
         })?;
+        let windows = list(r, WindowDef::get)?;
         let casts = list(r, |r| {
             let from = TypeId::from_number(r.u16()?)?;
             let to = get_type(r)?;
@@ -307,6 +310,7 @@ impl Program {
             mats,
             sorts,
             groups,
+            windows,
             casts,
             lists,
             names,

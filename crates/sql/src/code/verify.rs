@@ -57,6 +57,9 @@ pub fn verify(p: &Program) -> Result<(), String> {
             }
         }
     }
+    for (n, w) in p.windows.iter().enumerate() {
+        w.check().map_err(|e| format!("window {n}: {e}"))?;
+    }
     for (at, op) in p.ops.iter().enumerate() {
         op.check(&limits)
             .and_then(|()| together(p, op))
@@ -225,6 +228,14 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             width("arguments", args.count as usize, aggs[agg.0 as usize].1 as usize)
         }
         Op::AggValue { group, agg, .. } => column(agg.0, p.groups[group.0 as usize].aggs.len()),
+        Op::WindowStart { window, distances } => {
+            width("distances", distances.count as usize, p.windows[window.0 as usize].distances())
+        }
+        Op::WindowPut { window, row, .. } => {
+            width("row", row.count as usize, p.windows[window.0 as usize].width as usize)
+        }
+        Op::WindowCol { window, column: c, .. } => column(c.0, p.windows[window.0 as usize].width as usize),
+        Op::WindowValue { window, call, .. } => column(call.0, p.windows[window.0 as usize].calls.len()),
         Op::Load { from, .. } => pooled(p, from, 1),
         Op::InPool { hash, from, count, .. } => {
             single(p, hash)?;
@@ -292,6 +303,7 @@ pub(crate) mod tests {
                 keys: vec![SortKey { column: 0, desc: true, nulls_first: false }],
             }],
             groups: vec![],
+            windows: vec![],
             casts: vec![CastDef { from: TypeId::INT4, to: Type::TEXT, explicit: true }],
             lists: vec![vec![1, 2]],
             names: vec!["view".into()],

@@ -89,6 +89,7 @@ impl<'q> Scribe<'q> {
             | ExprKind::Param(_)
             | ExprKind::Column { .. }
             | ExprKind::Aggregate { .. }
+            | ExprKind::Window { .. }
             | ExprKind::Coalesce(_)
             | ExprKind::NullIf { .. }
             | ExprKind::Greatest(_)
@@ -190,7 +191,7 @@ impl<'q> Scribe<'q> {
     }
 
     /// The arguments of a function that takes these types.
-    fn arguments(&mut self, args: &'q [Expr], takes: &[TypeId]) {
+    pub(super) fn arguments(&mut self, args: &'q [Expr], takes: &[TypeId]) {
         for (n, e) in args.iter().enumerate() {
             self.put(if n > 0 { ", " } else { "" });
             let is_any = takes.get(n).or(takes.last()).is_none_or(|t| t.category() == Category::Pseudo);
@@ -228,7 +229,7 @@ impl<'q> Scribe<'q> {
                     Some(Note::Function { .. } | Note::Rows { .. }) => true,
                     Some(_) => false,
                     None => match &e.kind {
-                        ExprKind::Aggregate { .. } => true,
+                        ExprKind::Aggregate { .. } | ExprKind::Window { .. } => true,
                         ExprKind::Call { func, args } => operator_of(*func, args.len()).is_none(),
                         ExprKind::Scalar(q) => q.is_call,
                         ExprKind::Cast { .. } => !matches!(self.shape(e), Shape::Cast(_)),
@@ -283,6 +284,16 @@ impl<'q> Scribe<'q> {
                 let query = at.and_then(|n| self.scopes.get(n)).and_then(|s| s.query);
                 if let Some(a) = query.and_then(|q| q.aggregates.get(usize::from(*index))) {
                     self.further_out(depth, |w| w.aggregate(a))
+                }
+            }
+            ExprKind::Window { depth, index } => {
+                let depth = usize::from(*depth);
+                let at = self.scopes.len().checked_sub(1 + depth);
+                let query = at.and_then(|n| self.scopes.get(n)).and_then(|s| s.query);
+                if let Some(q) = query
+                    && let Some(c) = q.window_calls.get(usize::from(*index))
+                {
+                    self.further_out(depth, |w| w.over(q, c))
                 }
             }
             ExprKind::Call { func, args } => self.call(*func, args, e.ty, implicit),
@@ -934,6 +945,7 @@ fn has_columns(e: &Expr) -> bool {
                 | ExprKind::Group(_)
                 | ExprKind::GroupOuter { .. }
                 | ExprKind::Aggregate { .. }
+                | ExprKind::Window { .. }
         );
         !found
     });

@@ -25,6 +25,7 @@ mod expr;
 pub mod index;
 mod name;
 mod query;
+mod window;
 
 pub use crate::bind::check::TableText;
 use crate::bind::check::{self, Over};

@@ -146,6 +146,7 @@ impl<'q> Scribe<'q> {
             self.line(" HAVING ", -STANDARD, STANDARD, 0);
             self.expr(having, false)
         }
+        self.window_clause(q)
     }
 
     fn targets(&mut self, q: &'q Query, names: Option<&[String]>, visible: bool) {

@@ -10,7 +10,7 @@ use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
 use super::exec::{TICKS, World, canceled, internal, look_around};
 use super::frame::Frame;
 use super::store::HashTable;
-use super::{access, functions};
+use super::{access, functions, window};
 use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
@@ -88,7 +88,7 @@ fn lock_words(how: How) -> (LockStrength, Wait) {
 }
 
 /// exec/X2
-fn go_on(world: &World<'_>) -> SqlResult<()> {
+pub(super) fn go_on(world: &World<'_>) -> SqlResult<()> {
     take_turns();
     if world.env.cancel.is_some_and(|c| c.is_told()) { Err(canceled()) } else { Ok(()) }
 }
@@ -656,6 +656,15 @@ pub(super) fn exec(
             set!(dst, f.put_owned(&v)?);
             f.allow.give_back(copy)
         }
+        Op::WindowStart { window, distances } => window::start(f, window, distances)?,
+        Op::WindowPut { window, row, to } => return window::put(f, window, row, to),
+        Op::WindowRun { window } => window::run(f, window, world)?,
+        Op::WindowNext { window, to } => {
+            tick!();
+            return window::next(f, window, to, world);
+        }
+        Op::WindowCol { dst, window, column } => window::column(f, dst, window, column)?,
+        Op::WindowValue { dst, window, call } => window::value(f, dst, window, call, world)?,
         Op::SeriesStart { state } => {
             let s = &f.regs[state.0.range()];
             if !s[2].is_null() && s[2].as_int() == 0 {

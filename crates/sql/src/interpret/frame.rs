@@ -19,6 +19,7 @@ use super::point::PointRead;
 use super::rows::{has_strings, tag_of};
 use super::store::{HashTable, List, Sorter};
 use super::update::PointUpdate;
+use super::window::Window;
 use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::{GroupDef, PARAM_REGISTERS};
@@ -116,6 +117,7 @@ pub struct Frame {
     /// Of each foreign table, its rows while they are read.
     pub(super) foreigns: Vec<Option<Box<dyn ForeignRows>>>,
     pub(super) groups: Vec<Groups>,
+    pub(super) windows: Vec<Window>,
     pub(super) affected: u64,
     pub(super) emitted: u64,
     pub(super) tick: u32,
@@ -280,6 +282,7 @@ impl Frame {
             g.table.release();
             g.states = Vec::new();
         }
+        self.windows.iter_mut().for_each(|w| w.release());
         self.cursors.iter_mut().for_each(|c| c.touched = HashSet::new());
         let held = self.allow.clear();
         if held > MUCH {
@@ -410,6 +413,10 @@ impl Frame {
             g.table.clear();
             g.states.clear();
             g.def = Some(def.clone());
+        }
+        self.windows.resize_with(program.windows.len(), Window::default);
+        for (w, def) in self.windows.iter_mut().zip(&program.windows) {
+            w.load(def, KEEP)
         }
         self.program = Some(program.clone());
     }

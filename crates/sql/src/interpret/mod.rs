@@ -34,6 +34,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod update;
+mod window;
 
 pub use batch::{Batch, is_look_up, run_batch};
 pub use frame::Frame;

@@ -91,6 +91,7 @@ impl Parted {
                         | Op::GroupFor { .. }
                         | Op::SortClear { .. }
                         | Op::SortLimit { .. }
+                        | Op::WindowStart { .. }
                         | Op::HashClear { .. }
                         | Op::LimitOf { .. }
                         | Op::LimitSum { .. }

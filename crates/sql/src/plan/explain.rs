@@ -313,6 +313,10 @@ impl<'a> Show<'_, 'a> {
                 }
                 inputs.push((input, Place::Outer));
             }
+            Operator::Window { input, .. } => {
+                out.kind = "WindowAgg".to_string();
+                inputs.push((input, Place::Outer));
+            }
             Operator::Distinct { input, .. } if matches!(input.operator, Operator::Sort { .. }) => {
                 // DISTINCT ON: of rows in order.
                 out.kind = "Unique".to_string();

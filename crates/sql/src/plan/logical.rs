@@ -8,6 +8,7 @@
 //!         Distinct
 //!           Project          values computed, as columns of a relation of their own
 //!            ProjectSet      functions that give rows (below Sort, where ORDER BY uses them)
+//!             Window         functions over windows, those of each window by themselves
 //!             Filter         HAVING
 //!               Aggregate    GROUP BY
 //!                 Filter     WHERE
@@ -35,6 +36,8 @@ use std::sync::Arc;
 pub type Expr = bound::Expr<Inside>;
 pub type ExprKind = bound::ExprKind<Inside>;
 pub type Aggregate = bound::Aggregate<Inside>;
+pub type Frame = bound::Frame<Inside>;
+pub type WindowCall = bound::WindowCall<Inside>;
 
 /// A query within an expression (Y2).
 #[derive(Clone, Debug)]
@@ -75,6 +78,29 @@ pub struct SortBy {
     pub expr: Expr,
     pub desc: bool,
     pub nulls_first: bool,
+}
+
+/// A window: in which order its rows come, and which of them are seen from each.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// First the keys of partitions, then those of the order within one; none twice.
+    pub keys: Vec<SortBy>,
+    /// How many are those of partitions.
+    pub partition: usize,
+    /// The key that a frame's distances are of, where it is by RANGE and has such.
+    pub range: Option<SortBy>,
+    pub frame: Frame,
+}
+
+impl Window {
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let offsets = self.frame.start.offset().into_iter().chain(self.frame.end.offset());
+        self.keys.iter().chain(&self.range).map(|k| &k.expr).chain(offsets)
+    }
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let offsets = self.frame.start.offset_mut().into_iter().chain(self.frame.end.offset_mut());
+        self.keys.iter_mut().chain(&mut self.range).map(|k| &mut k.expr).chain(offsets)
+    }
 }
 
 /// Rows that a query locks.
@@ -151,6 +177,14 @@ pub enum Logical {
         input: Box<Logical>,
         keys: Vec<Expr>,
         aggregates: Vec<Aggregate>,
+    },
+    /// Each row once, in the window's order. The columns of `rel` are the calls' values; those of the input
+    /// can be used as well.
+    Window {
+        rel: u16,
+        input: Box<Logical>,
+        window: Box<Window>,
+        calls: Vec<WindowCall>,
     },
     Distinct {
         input: Box<Logical>,
@@ -366,6 +400,7 @@ impl Logical {
             | Logical::Project { input, .. }
             | Logical::ProjectSet { input, .. }
             | Logical::Aggregate { input, .. }
+            | Logical::Window { input, .. }
             | Logical::Distinct { input, .. }
             | Logical::Sort { input, .. }
             | Logical::Limit { input, .. }
@@ -401,6 +436,9 @@ impl Logical {
                     a.exprs_mut().for_each(&mut *f);
                 }
             }
+            Logical::Window { window, calls, .. } => {
+                window.exprs_mut().chain(calls.iter_mut().flat_map(|c| c.exprs_mut())).for_each(f)
+            }
             Logical::Sort { keys, .. } => keys.iter_mut().for_each(|k| f(&mut k.expr)),
             Logical::Limit { limit, offset, ties, .. } => {
                 limit.iter_mut().chain(offset).chain(ties).for_each(f)
@@ -427,6 +465,7 @@ impl Logical {
             | Logical::Project { input, .. }
             | Logical::ProjectSet { input, .. }
             | Logical::Aggregate { input, .. }
+            | Logical::Window { input, .. }
             | Logical::Distinct { input, .. }
             | Logical::Sort { input, .. }
             | Logical::Limit { input, .. }
@@ -462,6 +501,9 @@ impl Logical {
                     a.exprs().for_each(&mut *f);
                 }
             }
+            Logical::Window { window, calls, .. } => {
+                window.exprs().chain(calls.iter().flat_map(|c| c.exprs())).for_each(f)
+            }
             Logical::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),
             Logical::Limit { limit, offset, ties, .. } => limit.iter().chain(offset).chain(ties).for_each(f),
             Logical::SetOperation { left, right, .. } => left.output.iter().chain(&right.output).for_each(f),
@@ -481,6 +523,7 @@ impl Logical {
             | Logical::Project { rel, .. }
             | Logical::ProjectSet { rel, .. }
             | Logical::Aggregate { rel, .. }
+            | Logical::Window { rel, .. }
             | Logical::SetOperation { rel, .. } => Some(*rel),
             _ => None,
         }
@@ -490,7 +533,7 @@ impl Logical {
     pub fn gives(&self) -> Vec<u16> {
         match self {
             Logical::Nothing => Vec::new(),
-            Logical::ProjectSet { rel, input, .. } => {
+            Logical::ProjectSet { rel, input, .. } | Logical::Window { rel, input, .. } => {
                 let mut rels = input.gives();
                 rels.push(*rel);
                 rels

@@ -1,6 +1,7 @@
 //! From a bound statement to its logical tree: names of levels become columns of relations (logical/Y1).
 //!
-//! A query block becomes, from below: FROM, WHERE, groups, HAVING, targets, DISTINCT, ORDER BY, locks, LIMIT.
+//! A query block becomes, from below: FROM, WHERE, groups, HAVING, windows (`window`), targets, DISTINCT,
+//! ORDER BY, locks, LIMIT.
 //! Targets stand in a projection where DISTINCT or ORDER BY look at them, else in the output; with locks the
 //! output is computed from the rows as they are when locked (sql/code/generate/lock/K1), so ORDER BY looks at
 //! the expressions.
@@ -81,12 +82,16 @@ fn alone(e: &bound::Expr) -> Option<Expr> {
     Some(Expr { kind, ty: e.ty, at: u32::MAX })
 }
 
+mod window;
+
 /// A query level.
 struct Level {
     /// Its relations, by their numbers in the level.
     rels: Vec<u16>,
     /// The relation of its groups, and how many columns of that are keys.
     groups: Option<(u16, u16)>,
+    /// The columns of its functions over windows.
+    windows: Vec<(u16, u16)>,
 }
 
 /// What a WITH query that can be seen is.
@@ -145,6 +150,11 @@ impl<'b> Lower<'b, '_> {
             &bound::ExprKind::Group(index) => group(self, 0, index, true)?,
             &bound::ExprKind::GroupOuter { depth, index } => group(self, depth, index, true)?,
             &bound::ExprKind::Aggregate { depth, index } => group(self, depth, index, false)?,
+            &bound::ExprKind::Window { depth, index } => {
+                let place = self.level(depth)?.windows.get(usize::from(index)).copied();
+                let (rel, column) = place.ok_or_else(|| internal("a window before it is there"))?;
+                ExprKind::Column { depth: 0, rel, column }
+            }
             kind => {
                 let this = std::cell::RefCell::new(self);
                 kind.try_map(&mut |e| this.borrow_mut().expr(e), &mut |q| this.borrow_mut().inside(q))?
@@ -183,7 +193,7 @@ impl<'b> Lower<'b, '_> {
         }
         let seen = self.named.len();
         let with = self.with_queries(&q.with)?;
-        self.levels.push(Level { rels: Vec::new(), groups: None });
+        self.levels.push(Level { rels: Vec::new(), groups: None, windows: Vec::new() });
         let rows = self.block(q);
         self.levels.pop();
         self.named.truncate(seen);
@@ -278,6 +288,9 @@ impl<'b> Lower<'b, '_> {
             let mut conditions = Vec::new();
             conjuncts(self.expr(having)?, &mut conditions);
             tree = filter(tree, conditions);
+        }
+        if !q.window_calls.is_empty() {
+            tree = self.windows(q, tree)?;
         }
         // What ORDER BY does not use of the functions that give rows is computed after it, as in PostgreSQL.
         let by_set = |k: &bound::OrderKey| bound::uses_places(&q.targets[k.target].expr, q);
@@ -517,7 +530,7 @@ impl<'b> Lower<'b, '_> {
         self.with_queries(&i.with)?;
         let source = self.query(&i.source)?;
         let mut columns = Vec::new();
-        self.levels.push(Level { rels: Vec::new(), groups: None });
+        self.levels.push(Level { rels: Vec::new(), groups: None, windows: Vec::new() });
         for c in &i.columns {
             columns.push(match c {
                 InsertColumn::Source(n) => NewColumn::Source(*n),
@@ -562,7 +575,7 @@ impl<'b> Lower<'b, '_> {
 
     fn modify(&mut self, m: &'b bound::Modify) -> SqlResult<Root> {
         self.with_queries(&m.query.with)?;
-        self.levels.push(Level { rels: Vec::new(), groups: None });
+        self.levels.push(Level { rels: Vec::new(), groups: None, windows: Vec::new() });
         let input = self.from(&m.query)?;
         let mut conditions = Vec::new();
         recheck(&input, &mut conditions);

@@ -12,6 +12,8 @@ use ondol_types::SqlResult;
 use ondol_types::func::Volatility;
 use ondol_types::limits::Limits;
 
+mod window;
+
 /// What is wanted of an operator's rows beyond that they are right.
 #[derive(Clone, Default)]
 pub struct Want {
@@ -138,10 +140,14 @@ impl<'a> Planner<'a, '_> {
                 let rows = price::groups(&input, keys.len());
                 unordered(Node::new(Operator::Aggregate { rel: *rel, input, keys, aggregates }, rows))
             }
+            Logical::Window { .. } => self.window(tree, want)?,
             Logical::Distinct { input, by, .. } => {
                 let input = Box::new(self.tree(input, &none)?.node);
                 let rows = price::groups(&input, by.len());
                 unordered(Node::new(Operator::Distinct { input, by }, rows))
+            }
+            Logical::Sort { input, keys } if window::comes_in(input, keys) => {
+                unordered(self.tree(input, &none)?.node)
             }
             Logical::Sort { input, keys } => {
                 let limited = want.limited;

@@ -7,7 +7,8 @@
 //! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by
 //!   NULLs); a node's `filter` is applied to what comes out of it.
 use super::logical::{
-    Aggregate, Expr, Inside, JoinKind, Locked, NewColumn, OnConflict, Relation, SortBy, Source, each_column,
+    Aggregate, Expr, Inside, JoinKind, Locked, NewColumn, OnConflict, Relation, SortBy, Source, Window,
+    WindowCall, each_column,
 };
 use crate::bound::{SetOperation, TableRef};
 use ondol_types::{Type, TypeId};
@@ -133,6 +134,13 @@ pub enum Operator<'a> {
         keys: &'a [Expr],
         aggregates: &'a [Aggregate],
     },
+    /// The input comes in the window's order, and the rows go out in it.
+    Window {
+        rel: u16,
+        input: Box<Node<'a>>,
+        window: &'a Window,
+        calls: &'a [WindowCall],
+    },
     Distinct {
         input: Box<Node<'a>>,
         by: &'a [Expr],
@@ -251,6 +259,7 @@ impl<'a> Node<'a> {
             Operator::Project { input, .. }
             | Operator::ProjectSet { input, .. }
             | Operator::Aggregate { input, .. }
+            | Operator::Window { input, .. }
             | Operator::Distinct { input, .. }
             | Operator::Sort { input, .. }
             | Operator::Limit { input, .. }
@@ -267,6 +276,7 @@ impl<'a> Node<'a> {
             Operator::Project { input, .. }
             | Operator::ProjectSet { input, .. }
             | Operator::Aggregate { input, .. }
+            | Operator::Window { input, .. }
             | Operator::Distinct { input, .. }
             | Operator::Sort { input, .. }
             | Operator::Limit { input, .. }
@@ -282,6 +292,7 @@ impl<'a> Node<'a> {
             | Operator::Project { rel, .. }
             | Operator::ProjectSet { rel, .. }
             | Operator::Aggregate { rel, .. }
+            | Operator::Window { rel, .. }
             | Operator::SetOperation { rel, .. } => Some(*rel),
             _ => None,
         }
@@ -289,7 +300,8 @@ impl<'a> Node<'a> {
 
     /// The relations whose columns can be used above the node.
     pub fn rels(&self) -> Vec<u16> {
-        if let Operator::ProjectSet { rel, input, .. } = &self.operator {
+        if let Operator::ProjectSet { rel, input, .. } | Operator::Window { rel, input, .. } = &self.operator
+        {
             let mut rels = input.rels();
             rels.push(*rel);
             return rels;
@@ -352,6 +364,9 @@ impl<'a> Node<'a> {
                 for a in *aggregates {
                     a.exprs().for_each(&mut *f);
                 }
+            }
+            Operator::Window { window, calls, .. } => {
+                window.exprs().chain(calls.iter().flat_map(|c| c.exprs())).for_each(f)
             }
             Operator::Distinct { by, .. } => by.iter().for_each(f),
             Operator::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),

@@ -99,6 +99,10 @@ impl Node<'_> {
                 let done = input.cost.1 + input.rows * each;
                 (done, done + n * ROW)
             }
+            Operator::Window { input, window, calls, .. } => {
+                let each = OPERATOR * (window.keys.len() + calls.len()) as f64;
+                (input.cost.0, input.cost.1 + input.rows * each + n * ROW)
+            }
             Operator::Distinct { input, .. } => (input.cost.0, input.cost.1 + input.rows * ROW),
             Operator::Sort { input, keys, .. } => {
                 let compared = input.rows * (input.rows + 2.0).log2() * 2.0 * OPERATOR * keys.len() as f64;

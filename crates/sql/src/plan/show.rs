@@ -1,7 +1,7 @@
 //! Expressions as EXPLAIN shows them: near to SQL, short, and only for reading.
-use super::logical::{Aggregate, Expr, ExprKind, Inside, known};
+use super::logical::{Aggregate, Expr, ExprKind, Inside, WindowCall, known};
 use super::physical::{Node, Operator, Root, Statement, Subplan};
-use crate::bound::CTID;
+use crate::bound::{CTID, Computed};
 use ondol_types::Value;
 use ondol_types::func::{self, FuncId, operator};
 use std::collections::HashMap;
@@ -10,6 +10,7 @@ use std::collections::HashMap;
 enum Columns<'a> {
     Values(&'a [Expr]),
     Groups(&'a [Expr], &'a [Aggregate]),
+    Windows(&'a [WindowCall]),
     /// The place, and what functions that give rows are made of.
     Sets(&'a [Expr]),
     /// As those of a set operation's left side.
@@ -36,6 +37,9 @@ impl<'p, 'a> Names<'p, 'a> {
             }
             Operator::Aggregate { rel, keys, aggregates, .. } => {
                 unnamed.insert(*rel, Columns::Groups(keys, aggregates));
+            }
+            Operator::Window { rel, calls, .. } => {
+                unnamed.insert(*rel, Columns::Windows(calls));
             }
             Operator::SetOperation { rel, left, .. } => {
                 unnamed.insert(*rel, Columns::Side(left.output.clone()));
@@ -67,6 +71,7 @@ impl<'p, 'a> Names<'p, 'a> {
             Some(Columns::Groups(keys, list)) if n - keys.len() < list.len() => {
                 self.aggregate(&list[n - keys.len()])
             }
+            Some(Columns::Windows(list)) if n < list.len() => self.over_window(&list[n]),
             Some(Columns::Side(list)) if n < list.len() => expr(list[n], self),
             _ => format!("column{n}"),
         }
@@ -84,6 +89,27 @@ impl<'p, 'a> Names<'p, 'a> {
         let filter =
             a.filter.as_ref().map_or(String::new(), |f| format!(" FILTER (WHERE {})", expr(f, self)));
         format!("{name}({}{args}){filter}", if a.distinct { "DISTINCT " } else { "" })
+    }
+
+    /// A function over a window; what that is like, the node's order tells.
+    fn over_window(&self, c: &WindowCall) -> String {
+        let mut args: Vec<String> = c.args.iter().map(|e| expr(e, self)).collect();
+        let name = match c.what {
+            Computed::Function(id) => ondol_types::window::find(id).map_or("function", |d| d.name),
+            Computed::Aggregate(id) => {
+                let def = ondol_types::agg::find(id);
+                if def.is_some_and(|d| d.has_template()) {
+                    args.pop();
+                }
+                if args.is_empty() {
+                    args.push("*".to_string());
+                }
+                def.map_or("aggregate", |d| d.name)
+            }
+        };
+        let filter =
+            c.filter.as_ref().map_or(String::new(), |f| format!(" FILTER (WHERE {})", expr(f, self)));
+        format!("{name}({}){filter} OVER (?)", args.join(", "))
     }
 
     /// A query within an expression, as it is shown beneath.
@@ -154,7 +180,10 @@ pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
         ExprKind::Param(n) => format!("${}", n + 1),
         ExprKind::Column { rel, column, .. } => names.column(*rel, *column),
         // They are columns in a plan (logical/Y1).
-        ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => "?".to_string(),
+        ExprKind::Group(_)
+        | ExprKind::GroupOuter { .. }
+        | ExprKind::Aggregate { .. }
+        | ExprKind::Window { .. } => "?".to_string(),
         ExprKind::Call { args, .. } if let Some(text) = set_call(args, names) => text,
         ExprKind::Call { func, args } if let Some(text) = special_call(*func, args, names) => text,
         ExprKind::Call { func, args } => {

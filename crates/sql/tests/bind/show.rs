@@ -75,6 +75,9 @@ impl<'q> Shower<'q> {
             ExprKind::Aggregate { depth, index } => {
                 format!("{}agg({index})", "^".repeat(usize::from(*depth)))
             }
+            ExprKind::Window { depth, index } => {
+                format!("{}over({index})", "^".repeat(usize::from(*depth)))
+            }
             ExprKind::Call { func, args } => format!("{}({})", function(*func), self.list(args)),
             ExprKind::Cast { arg, explicit } => {
                 let mark = if *explicit { "!" } else { "" };
@@ -119,6 +122,32 @@ impl<'q> Shower<'q> {
                 let name = if *all { "all" } else { "any" };
                 format!("{name}[{}]({}; {})", ops.join(", "), self.list(left), self.inner(query))
             }
+        }
+    }
+
+    fn window(&mut self, w: &'q Window) -> String {
+        let mut out = w.name.as_ref().map_or(String::new(), |n| format!(" {n}"));
+        out += &w.refines.as_ref().map_or(String::new(), |n| format!(" refines {n}"));
+        if !w.partition.is_empty() {
+            out += &format!(" partition [{}]", self.list(&w.partition));
+        }
+        for k in &w.order {
+            let nulls = if k.nulls_first { " nulls first" } else { "" };
+            out += &format!(" by {}{}{nulls}", self.expr(&k.expr), if k.desc { " desc" } else { "" });
+        }
+        if w.frame.is_written {
+            let (start, end) = (self.frame_end(&w.frame.start), self.frame_end(&w.frame.end));
+            out += &format!(" {:?} {start} to {end} {:?}", w.frame.unit, w.frame.exclude);
+        }
+        out
+    }
+
+    fn frame_end(&mut self, end: &'q FrameEnd) -> String {
+        match end {
+            FrameEnd::Unbounded => "unbounded".to_string(),
+            FrameEnd::CurrentRow => "current row".to_string(),
+            FrameEnd::Preceding(e) => format!("{} preceding", self.expr(e)),
+            FrameEnd::Following(e) => format!("{} following", self.expr(e)),
         }
     }
 
@@ -210,6 +239,19 @@ impl<'q> Shower<'q> {
             out.push(format!("agg({i}) {name}({distinct}{args}):{}{filter}", a.ty));
         }
         out.extend(q.having.as_ref().map(|e| format!("having {}", self.expr(e))));
+        for (i, w) in q.windows.iter().enumerate() {
+            let w = self.window(w);
+            out.push(format!("window({i}){w}"));
+        }
+        for (i, c) in q.window_calls.iter().enumerate() {
+            let name = match c.what {
+                Computed::Function(id) => ondol_types::window::find(id).map_or("?", |d| d.name),
+                Computed::Aggregate(id) => agg::find(id).map_or("?", |d| d.name),
+            };
+            let filter = c.filter.as_ref().map_or(String::new(), |f| format!(" filter {}", self.expr(f)));
+            let args = self.list(&c.args);
+            out.push(format!("over({i}) {name}({args}):{}{filter} window({})", c.ty, c.window));
+        }
         for t in &q.targets {
             let t = self.target(t);
             out.push(t);

@@ -25,6 +25,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub mod in_range;
 mod internal;
 pub mod interval;
 pub mod json;

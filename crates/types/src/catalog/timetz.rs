@@ -111,6 +111,11 @@ impl Zoned {
     }
 }
 
+/// By what values are ordered: microseconds from midnight in Greenwich, and seconds to the west.
+pub(super) fn order(bytes: &[u8]) -> (i64, i32) {
+    Zoned::of(bytes).order()
+}
+
 fn field(c: &Call<'_>) -> SqlResult<(i64, u16)> {
     let (name, t) = (c.text(0)?, c.zoned(1)?);
     let east = i64::from(-t.west);

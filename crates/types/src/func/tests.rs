@@ -122,6 +122,10 @@ fn the_catalogue_is_the_recorded_one() {
         let ret = d.ret.name();
         now += &format!("aggregate {} {}({}) -> {ret}\n", d.id.0, d.name, type_list(d.args));
     }
+    for d in crate::window::all() {
+        let ret = d.ret.name();
+        now += &format!("window {} {}({}) -> {ret}\n", d.id.0, d.name, type_list(d.args));
+    }
     for o in operators() {
         let left = o.left.map_or(String::new(), |l| type_list(&[l]) + " ");
         now += &format!("operator {left}{} {} = {}\n", o.name, type_list(&[o.right]), o.func.0);

@@ -164,6 +164,7 @@ impl<'a> Gen<'a> {
             Stored::Hash(hash) => Op::HashCol { dst, hash, column },
             Stored::Mat(mat) => Op::MatCol { dst, mat, column },
             Stored::Sort(sort) => Op::SortCol { dst, sort, column },
+            Stored::Window(window) => Op::WindowCol { dst, window, column },
         })
     }
 
@@ -206,7 +207,10 @@ impl<'a> Gen<'a> {
         match &e.kind {
             ExprKind::Const(_) | ExprKind::Param(_) => self.expr_into(e, dst)?,
             // They are columns in a plan (sql/plan/logical/Y1).
-            ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => {
+            ExprKind::Group(_)
+            | ExprKind::GroupOuter { .. }
+            | ExprKind::Aggregate { .. }
+            | ExprKind::Window { .. } => {
                 return Err(internal("a group that is no column"));
             }
             ExprKind::Column { rel, column, .. } => self.column(*rel, *column, dst)?,

@@ -24,6 +24,7 @@ mod scan;
 mod set;
 mod sort;
 mod subquery;
+mod window;
 mod with;
 
 use super::op::Op;
@@ -31,6 +32,7 @@ use super::operand::*;
 use super::program::*;
 use super::stored::put_value;
 use super::verify::MAX_REGISTERS;
+use super::window::WindowDef;
 use crate::plan::logical::{self, Expr, has_query};
 use crate::plan::physical::{self, Node, Operator, Root, Subplan};
 use ondol_engine::{FunctionDef, Table, Uses};
@@ -72,6 +74,7 @@ pub(super) enum Stored {
     Hash(Hash),
     Mat(Mat),
     Sort(Sort),
+    Window(Win),
 }
 
 /// Where a relation is.
@@ -121,6 +124,7 @@ pub(super) struct Gen<'a> {
     mats: Vec<u16>,
     sorts: Vec<SortDef>,
     groups: Vec<GroupDef>,
+    windows: Vec<WindowDef>,
     casts: Vec<CastDef>,
     lists: Vec<Vec<u16>>,
     names: Vec<String>,
@@ -169,6 +173,7 @@ pub fn generate<'a>(
         mats: Vec::new(),
         sorts: Vec::new(),
         groups: Vec::new(),
+        windows: Vec::new(),
         casts: Vec::new(),
         lists: Vec::new(),
         names: Vec::new(),
@@ -368,6 +373,10 @@ impl<'a> Gen<'a> {
         self.groups.push(def);
         Group(self.groups.len() as u16 - 1)
     }
+    pub fn new_window(&mut self, def: WindowDef) -> Win {
+        self.windows.push(def);
+        Win(self.windows.len() as u16 - 1)
+    }
     pub fn cast_of(&mut self, from: TypeId, to: Type, explicit: bool) -> Conv {
         let def = CastDef { from, to, explicit };
         let n = self.casts.iter().position(|c| *c == def).unwrap_or_else(|| {
@@ -451,6 +460,7 @@ impl<'a> Gen<'a> {
             self.mats.len(),
             self.sorts.len(),
             self.groups.len(),
+            self.windows.len(),
             self.casts.len(),
             self.lists.len(),
             self.names.len(),
@@ -524,6 +534,7 @@ impl<'a> Gen<'a> {
             mats: self.mats,
             sorts: self.sorts,
             groups: self.groups,
+            windows: self.windows,
             casts: self.casts,
             lists: self.lists,
             names: self.names,
@@ -563,6 +574,8 @@ fn takes_memory(op: &Op) -> bool {
             | Op::SortCol { .. }
             | Op::GroupCol { .. }
             | Op::AggValue { .. }
+            | Op::WindowCol { .. }
+            | Op::WindowValue { .. }
             | Op::ForeignNext { .. }
             | Op::Reset { .. }
             | Op::Gosub { .. }

@@ -63,6 +63,7 @@ impl<'a> Gen<'a> {
             }
             Operator::ProjectSet { .. } => self.project_set(node, consume),
             Operator::Aggregate { .. } => self.aggregate(node, consume),
+            Operator::Window { .. } => self.window(node, consume),
             Operator::Distinct { input, by } => {
                 self.tally_start(node.number);
                 let hash = self.hash(by.len(), by.len());

@@ -40,7 +40,7 @@ fn pull_up_in(tree: &mut Logical, nullable: bool, gone: &mut HashMap<u16, Vec<Ex
             pull_up_in(input, nullable, gone);
             take(input, nullable, &mut { MOST_INPUTS }, gone);
         }
-        Logical::Aggregate { input, .. } | Logical::Project { input, .. } => {
+        Logical::Aggregate { input, .. } | Logical::Window { input, .. } | Logical::Project { input, .. } => {
             pull_up_in(input, false, gone);
             take(input, false, &mut { MOST_INPUTS }, gone);
         }

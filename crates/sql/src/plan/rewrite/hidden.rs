@@ -54,6 +54,7 @@ fn walk(tree: &mut Logical, hidden: &[Hidden]) -> Vec<Seen> {
         }
         Logical::Filter { .. }
         | Logical::ProjectSet { .. }
+        | Logical::Window { .. }
         | Logical::Distinct { .. }
         | Logical::Sort { .. } => {
             let seen = below(tree, hidden);

@@ -5,6 +5,8 @@
 //!   volatile or asks a subquery is not computed twice.
 //! - **P2** Past groups, DISTINCT, and a set operation that compares rows goes only what cannot fail and
 //!   cannot tell equal rows apart: plain comparisons, of groups those of their keys.
+//! - **P3** Past windows goes only what is true of all rows of a partition or of none, in each of the windows:
+//!   plain comparisons of keys of all their partitions.
 use super::is_plain;
 use crate::bound::SetOperation;
 use crate::plan::logical::{
@@ -90,14 +92,22 @@ fn push(tree: &mut Logical, c: &Expr) -> bool {
             }
             true
         }
-        Logical::Distinct { input, by, .. } => {
-            let mut are_by = is_plain(c);
-            each_column(c, &mut |rel, column, _| {
-                let is_it = |e: &Expr| matches!(e.kind, ExprKind::Column { rel: r, column: n, .. } if (r, n) == (rel, column));
-                are_by &= by.iter().any(is_it);
-            });
-            are_by && push(input, c)
+        Logical::Window { .. } => {
+            // P3
+            let mut below = tree;
+            while let Logical::Window { input, window, .. } = below {
+                let keys = window.keys.iter().take(window.partition);
+                if !is_plain(c) || !are_among(c, keys.map(|k| &k.expr)) {
+                    return false;
+                }
+                below = input;
+            }
+            if !push(below, c) {
+                ask(below, c.clone());
+            }
+            true
         }
+        Logical::Distinct { input, by, .. } => is_plain(c) && are_among(c, by.iter()) && push(input, c),
         Logical::SetOperation { rel, operation, all, left, right } => {
             let compares = !matches!((*operation, *all), (SetOperation::Union, true));
             if compares && !is_plain(c) {
@@ -132,6 +142,19 @@ fn push(tree: &mut Logical, c: &Expr) -> bool {
         | Logical::Lock { .. }
         | Logical::With { .. } => false,
     }
+}
+
+/// Whether all columns of a condition are among these expressions.
+fn are_among<'e>(c: &Expr, list: impl Iterator<Item = &'e Expr>) -> bool {
+    let columns: Vec<(u16, u16)> = (list)
+        .filter_map(|e| match e.kind {
+            ExprKind::Column { rel, column, .. } => Some((rel, column)),
+            _ => None,
+        })
+        .collect();
+    let mut all = true;
+    each_column(c, &mut |rel, column, _| all &= columns.contains(&(rel, column)));
+    all
 }
 
 /// A condition with values in place of a relation's columns; none if it uses others that the relation's

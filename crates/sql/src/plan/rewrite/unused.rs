@@ -1,5 +1,5 @@
 //! What nothing needs is not computed: outer joins that give each row once and whose columns nobody uses,
-//! aggregates, and values that a query in FROM or UNION ALL gives. What a WITH query keeps is computed whole,
+//! aggregates, functions over windows, and values that a query in FROM or UNION ALL gives. What a WITH query keeps is computed whole,
 //! as PostgreSQL does.
 //!
 //! - **N1** A join goes only if its right side has at most one row for each row of the left: if ON asks for
@@ -37,6 +37,7 @@ fn bare_groups(tree: &mut Logical) -> bool {
         }
         Logical::Join { kind: JoinKind::Left, .. }
         | Logical::Aggregate { .. }
+        | Logical::Window { .. }
         | Logical::Project { .. }
         | Logical::SetOperation { .. } => true,
         _ => false,
@@ -137,6 +138,33 @@ impl Remove<'_> {
                     bare_groups(tree);
                 }
             }
+            Logical::Window { rel, calls, input, .. } => {
+                let (before, rel) = (calls.len(), *rel);
+                let mut n = 0;
+                let mut kept = Vec::new();
+                calls.retain(|c| {
+                    let volatile = c.exprs().any(|e| e.calls(Volatility::Volatile));
+                    let stays = volatile || self.is_used(rel, n);
+                    if stays {
+                        kept.push((n, c.ty));
+                    }
+                    n += 1;
+                    stays
+                });
+                if calls.len() < before {
+                    for (place, (n, ty)) in kept.into_iter().enumerate() {
+                        self.moved.insert((rel, n as u16), column(rel, place, ty));
+                    }
+                    if let Some(relation) = self.relations.get_mut(rel as usize) {
+                        relation.columns = calls.iter().map(|c| (String::new(), c.ty)).collect();
+                    }
+                    self.some = true;
+                    if calls.is_empty() {
+                        *tree = std::mem::replace(input, Logical::Nothing);
+                        return self.tree(tree);
+                    }
+                }
+            }
             _ => {}
         }
         tree.inputs_mut().into_iter().for_each(|i| self.tree(i));
@@ -177,7 +205,9 @@ fn gives_one(right: &Logical, rels: &[u16], on: &[Expr]) -> bool {
 /// Whether there is at most one row with given values in the columns `asked`.
 fn gives_one_of(tree: &Logical, mut asked: Vec<(u16, u16)>) -> bool {
     match tree {
-        Logical::Filter { input, .. } | Logical::Sort { input, .. } => gives_one_of(input, asked),
+        Logical::Filter { input, .. } | Logical::Sort { input, .. } | Logical::Window { input, .. } => {
+            gives_one_of(input, asked)
+        }
         Logical::Project { rel, input, columns } => {
             let inner = (columns.iter().enumerate())
                 .filter(|(n, _)| asked.contains(&(*rel, *n as u16)))

@@ -19,7 +19,7 @@
 //!
 //! Sources: PostgreSQL 15's documentation, 8.5.4 and 9.9, its catalogue, and its answers.
 
-mod arithmetic;
+pub(super) mod arithmetic;
 mod read;
 mod write;
 
@@ -96,7 +96,7 @@ impl Interval {
     }
 
     /// The length by which intervals are compared, in microseconds.
-    fn span(self) -> i128 {
+    pub fn span(self) -> i128 {
         let days = i64::from(self.months) * i64::from(DAYS_PER_MONTH) + i64::from(self.days);
         i128::from(days) * i128::from(USECS_PER_DAY) + i128::from(self.micros)
     }
