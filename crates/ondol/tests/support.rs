@@ -6,7 +6,7 @@
 use ondol::{Database, OpenOptions, Session, TempFolder};
 use ondol_sql::bind::accepted;
 use ondol_types::ty::{Category, Modifier};
-use ondol_types::{TypeId, agg, func, known};
+use ondol_types::{TypeId, agg, func, known, window};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -88,7 +88,6 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "frames: ROWS, RANGE, GROUPS, EXCLUDE",
                 "SELECT sum(a) OVER (ORDER BY a RANGE BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t",
             ),
-            ("DISTINCT in an aggregate OVER a window", "SELECT sum(DISTINCT a) OVER () FROM t"),
             ("SELECT INTO", "SELECT * INTO v FROM t"),
         ],
     ),
@@ -744,8 +743,14 @@ fn document() -> String {
         let form = format!("({}) → {}", types(a.args, false), types(&[a.ret], false));
         aggregates.entry(a.name.into()).or_default().push(form);
     }
+    let mut windows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for w in window::all() {
+        let form = format!("({}) → {}", types(w.args, false), types(&[w.ret], false));
+        windows.entry(w.name.into()).or_default().push(form);
+    }
     list("Functions", functions);
     list("Aggregates", aggregates);
+    list("Window functions", windows);
     list("Operators", operators);
     out += "\n## Settings\n\n";
     let mut settings = vec![];
