@@ -91,7 +91,7 @@ class Maker:
 
     def named(self):
         rng = self.rng
-        base, more = rng.choice(("PARTITION BY p", "PARTITION BY b ORDER BY i4, id", "ORDER BY i4, id", "", "ORDER BY n ROWS 1 PRECEDING")), rng.choice(("", "ORDER BY id", "ROWS 1 PRECEDING", "ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", "PARTITION BY s"))
+        base, more = rng.choice(("PARTITION BY p", "PARTITION BY b ORDER BY i4, id", "ORDER BY i4, id", "", "ORDER BY n, id ROWS 1 PRECEDING")), rng.choice(("", "ORDER BY id", "ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", "PARTITION BY s", "GROUPS CURRENT ROW"))
         return f"SELECT id, {rng.choice(('count(*)', 'sum(i4)', 'max(i8)'))} OVER w, sum(n) OVER (w {more}), rank() OVER v FROM t1 WINDOW w AS ({base}), v AS ({rng.choice(('w', 'ORDER BY i2', 'PARTITION BY s', 'w ORDER BY i2'))})"
 
     def statement(self):

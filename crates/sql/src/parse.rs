@@ -242,6 +242,7 @@ fn located(sql: &str, message: String, limits: Limits<'_>) -> SqlError {
         {
             sqlstate::FEATURE_NOT_SUPPORTED
         }
+        m if m.starts_with("frame start") || m.starts_with("frame end ") => sqlstate::WINDOWING_ERROR,
         _ => sqlstate::SYNTAX_ERROR,
     };
     if message == "invalid Unicode escape"

@@ -122,7 +122,7 @@ SELECT nth_value(v, 0) OVER () FROM w;
 -- Long partitions: a frame whose start moves, and one with a hole.
 SELECT sum(a), max(b), min(c), sum(e) FROM (SELECT sum(g) OVER (ORDER BY g ROWS BETWEEN 700 PRECEDING AND 300 FOLLOWING) AS a, max(g % 1000) OVER (ORDER BY g ROWS BETWEEN 500 PRECEDING AND 10 PRECEDING) AS b, count(*) OVER (ORDER BY g EXCLUDE CURRENT ROW) AS c, avg(g) OVER (ORDER BY g ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP) AS e FROM generate_series(1, 3000) g) x;
 -- Views.
-CREATE VIEW shown AS SELECT id, rank() OVER (PARTITION BY p ORDER BY v DESC NULLS LAST, lower(p)) AS r, sum(v) FILTER (WHERE v > 1) OVER x AS s, count(*) OVER (x ORDER BY id ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE TIES) AS c, lag(v, 1, 0) OVER (ORDER BY d RANGE '1 day' PRECEDING) AS l FROM w WINDOW x AS (PARTITION BY p), y AS (x ORDER BY v) ORDER BY (row_number() OVER y);
+CREATE VIEW shown AS SELECT id, rank() OVER (PARTITION BY p ORDER BY v DESC NULLS LAST, lower(p)) AS r, sum(v) FILTER (WHERE v > 1) OVER x AS s, count(*) OVER (x ORDER BY id ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE TIES) AS c, lag(v, 1, 0) OVER (ORDER BY id RANGE 1 PRECEDING) AS l, count(*) OVER (ORDER BY d RANGE '1 day' PRECEDING) AS k FROM w WINDOW x AS (PARTITION BY p), y AS (x ORDER BY v) ORDER BY (row_number() OVER y);
 SELECT pg_get_viewdef('shown');
 SELECT pg_get_viewdef('shown', true);
 SELECT * FROM shown;

@@ -48,7 +48,7 @@ impl<'a> Binder<'a> {
         if ondol_types::window::is_window_function(name) && called.may_be_builtin() {
             let args = self.operands(&c.args)?;
             let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
-            match ondol_types::window::resolve(name, &types) {
+            match super::window::resolved(name, &types) {
                 Ok(_) => {
                     let message = format!("window function {name} requires an OVER clause");
                     return Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location));

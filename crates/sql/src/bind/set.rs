@@ -268,7 +268,11 @@ impl<'a> Binder<'a> {
             Clause::GroupBy => {
                 Err(at(SqlError::unsupported("a set-returning function in GROUP BY"), location))
             }
-            Clause::Window | Clause::FrameRows | Clause::FrameRange | Clause::FrameGroups => {
+            Clause::Window => {
+                let feature = "a set-returning function in PARTITION BY or ORDER BY of a window";
+                Err(at(SqlError::unsupported(feature), location))
+            }
+            Clause::FrameRows | Clause::FrameRange | Clause::FrameGroups => {
                 Err(not_allowed("window definitions", location))
             }
             other => Err(not_allowed(other.refuses_aggregates().unwrap_or("this place"), location)),

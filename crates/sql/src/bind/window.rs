@@ -257,8 +257,8 @@ impl<'a> Binder<'a> {
                     format!("OVER specified, but {name} is not a window function nor an aggregate function");
                 return Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location));
             }
-            let def = window::resolve(name, &types).map_err(|e| at(e, location))?;
-            let shape = concrete(def.args, def.ret, &types).map_err(|e| at(e, location))?;
+            let def = resolved(name, &types).map_err(|e| at(e, location))?;
+            let shape = concrete(def.args, def.ret, &types)?;
             if c.agg_distinct {
                 return refused("DISTINCT is not implemented for window functions");
             }
@@ -317,6 +317,17 @@ impl<'a> Binder<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The window function that a call means. Some of their names are those of aggregates of PostgreSQL's as well,
+/// which need WITHIN GROUP.
+pub(super) fn resolved(name: &str, given: &[TypeId]) -> SqlResult<&'static window::WindowDef> {
+    let is_hypothetical = matches!(name, "rank" | "dense_rank" | "percent_rank" | "cume_dist");
+    if is_hypothetical && !given.is_empty() {
+        let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+    }
+    window::resolve(name, given)
 }
 
 #[cold]

@@ -200,7 +200,9 @@ impl Window {
                 Call::Aggregate(_) | Call::Function(Kind::FirstValue | Kind::LastValue | Kind::NthValue)
             )
         };
-        if !self.calls.iter().any(is_framed) {
+        // What is wrong with a distance by RANGE is told whoever asks.
+        let is_told = unit == FrameUnit::Range && def.distances() > 0;
+        if !is_told && !self.calls.iter().any(is_framed) {
             return Ok(true);
         }
         let rows = self.store.rows;
@@ -252,7 +254,9 @@ impl Window {
     ) -> SqlResult<usize> {
         let Some(key) = key else { return Err(internal("a distance of nothing")) };
         let mut scratch = Vec::new();
-        let Some(by) = self.distances.get(distance) else { return Err(internal("a frame without its distance")) };
+        let Some(by) = self.distances.get(distance) else {
+            return Err(internal("a frame without its distance"));
+        };
         let by = by.as_ref(&mut scratch);
         let base = self.value(self.row, key.column);
         let side = Side { before: (end == End::Preceding) != key.desc, at_most: is_start == key.desc };
