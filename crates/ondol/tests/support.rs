@@ -60,6 +60,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("subquery in FROM", "SELECT 1 FROM (SELECT a FROM t) AS s(x)"),
             ("LATERAL", "SELECT 1 FROM t, LATERAL (SELECT t.a) s"),
             ("LATERAL functions", "SELECT 1 FROM t, generate_series(1, t.a)"),
+            (
+                "functions with column definitions",
+                r#"SELECT * FROM json_to_record('{"a": 1}') AS x(a integer)"#,
+            ),
             ("unnest", "SELECT n, s FROM unnest(ARRAY[1, 2], ARRAY['a', 'b']) AS x(n, s)"),
             ("unnest ... WITH ORDINALITY", "SELECT v, n FROM w, unnest(w.b) WITH ORDINALITY AS x(v, n)"),
             ("set-returning function among the targets", "SELECT unnest(a) FROM w"),
@@ -124,6 +128,12 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("AT TIME ZONE", "SELECT e AT TIME ZONE 'UTC' FROM t"),
             ("INTERVAL", "SELECT e + INTERVAL '1 day' FROM t"),
             ("COLLATE", "SELECT b COLLATE \"C\" FROM t"),
+            (
+                "json, jsonb: ->, ->>, #>, @>, ?, ||, -",
+                r#"SELECT '{"a": 1}'::jsonb -> 'a', '{}'::json ->> 'a'"#,
+            ),
+            ("subscripts of jsonb", r#"SELECT ('{"a": [1]}'::jsonb)['a'][0]"#),
+            ("jsonpath, @?, @@", "SELECT '{}'::jsonb @? '$.a'"),
             ("ARRAY[...]", "SELECT ARRAY[1, 2], ARRAY[[1], [2]], ARRAY[]::text[]"),
             ("ARRAY(subquery)", "SELECT ARRAY(SELECT a FROM t)"),
             ("array[i], array[i:j]", "SELECT a[1], a[1:2], a[:2] FROM w"),

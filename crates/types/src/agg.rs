@@ -15,6 +15,7 @@
 //! Source: PostgreSQL 15's documentation, 9.21, and its answers; variances of doubles by Youngs and Cramer
 //! (1971).
 
+use crate::catalog::json::Gathers;
 use crate::func::ANY;
 use crate::resolve::{Candidate, Choice, choose, function_error, not_supported_function};
 use crate::{SqlResult, TypeId, Value, ValueRef};
@@ -45,6 +46,8 @@ pub(crate) enum Kind {
     ArrayAgg {
         of_arrays: bool,
     },
+    /// A value of JSON.
+    Json(Gathers),
     /// Of a population or a sample; its root or not.
     Variance {
         sample: bool,
@@ -98,14 +101,26 @@ impl AggDef {
     pub fn merges_exactly(&self) -> bool {
         let is_double = self.folded.or(self.args.first().copied()) == Some(TypeId::FLOAT8);
         match self.kind {
-            Kind::StringAgg | Kind::ArrayAgg { .. } | Kind::Own(_) => false,
+            Kind::StringAgg | Kind::ArrayAgg { .. } | Kind::Json(_) | Kind::Own(_) => false,
             Kind::Sum | Kind::Avg | Kind::Variance { .. } => !is_double,
             _ => true,
         }
     }
+    /// Whether the session's styles are, as `$styles` gives them.
+    pub fn has_styles(&self) -> bool {
+        matches!(self.kind, Kind::Json(_))
+    }
+    /// Whether its last argument is one that nobody wrote.
+    pub fn has_unwritten(&self) -> bool {
+        self.has_template() || self.has_styles()
+    }
     /// How many arguments a step is given.
     pub fn fed(&self) -> usize {
-        self.args.len() + usize::from(self.has_template())
+        self.args.len() + usize::from(self.has_unwritten())
+    }
+    /// Whether the order in which it takes the rows in shows in the result.
+    pub fn shows_order(&self) -> bool {
+        matches!(self.kind, Kind::StringAgg | Kind::ArrayAgg { .. } | Kind::Json(_))
     }
 }
 

@@ -306,7 +306,9 @@ mod tests {
         time without time zone>interval i, time without time zone>time with time zone i, \
         time with time zone>time without time zone a, interval>time without time zone a, \
         timestamp without time zone>time without time zone a, \
-        timestamp with time zone>time without time zone a, timestamp with time zone>time with time zone a";
+        timestamp with time zone>time without time zone a, timestamp with time zone>time with time zone a, \
+        json>jsonb a, jsonb>json a, jsonb>boolean e, jsonb>numeric e, jsonb>smallint e, jsonb>integer e, \
+        jsonb>bigint e, jsonb>real e, jsonb>double precision e";
 
     #[test]
     fn what_stays_is_what_a_cast_gives_back() {

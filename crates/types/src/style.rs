@@ -86,6 +86,31 @@ impl Styles {
         Styles { order: self.order, interval, zone: self.zone, ..Styles::USUAL }
     }
 
+    /// What a text of JSON depends on of them, as a text: dates are in ISO 8601's form there.
+    pub(crate) fn written(&self) -> String {
+        let interval = match self.interval {
+            IntervalStyle::Postgres => "postgres",
+            IntervalStyle::PostgresVerbose => "postgres_verbose",
+            IntervalStyle::SqlStandard => "sql_standard",
+            IntervalStyle::Iso => "iso_8601",
+        };
+        format!("{interval} {} {} {}", self.float_digits, self.escape_bytes, self.zone.name())
+    }
+
+    /// Those that such a text tells of.
+    pub(crate) fn of_written(text: &str) -> Styles {
+        let mut words = text.splitn(4, ' ');
+        let mut next = || words.next().unwrap_or_default();
+        let (interval, digits, escape, zone) = (next(), next(), next(), next());
+        Styles {
+            interval: IntervalStyle::of_word(interval).unwrap_or(IntervalStyle::Postgres),
+            float_digits: digits.parse().unwrap_or(1),
+            escape_bytes: escape == "true",
+            zone: Zone::of_name(zone).ok().flatten().unwrap_or(Zone::UTC),
+            ..Styles::USUAL
+        }
+    }
+
     /// Changes what a value of DateStyle says (`sql, dmy`). The error is PostgreSQL's detail.
     pub fn set_date_style(&mut self, value: &str) -> Result<(), String> {
         let (mut date, mut order) = (Told::default(), Told::default());

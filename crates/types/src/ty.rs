@@ -116,8 +116,6 @@ polymorphic! {
     5 ANYENUM = 3500 "anyenum" Class::Opaque(&user::enumeration::FORM);
     /// A row.
     6 RECORD = 2249 "record" Class::Opaque(&catalog::record::FORM);
-    /// A text of JSON.
-    7 JSON = 114 "json" Class::Opaque(&catalog::json::FORM);
 }
 
 /// The descriptor of arrays of rows.
@@ -395,8 +393,22 @@ impl TypeId {
         match (self.element(), self.form()) {
             (Some(element), _) => array::is_whole(element, bytes),
             (None, Some(_)) if record::is_row(self) => record::is_whole(self, bytes),
+            (None, Some(_)) if self == TypeId::JSON => catalog::json::is_text(bytes),
+            (None, Some(_)) if self == TypeId::JSONB => catalog::json::is_whole(bytes),
             (None, Some(form)) => form.width.is_none_or(|w| bytes.len() == usize::from(w)),
             (None, None) => false,
+        }
+    }
+
+    /// Whether two values of the type can be compared: not those of json, nor what is made of them.
+    pub fn is_comparable(self) -> bool {
+        match self.element() {
+            Some(item) => item.is_comparable(),
+            None if self == TypeId::JSON => false,
+            None => match user::composite::fields(self) {
+                Some(fields) => fields.iter().all(|p| p.of().base().id.is_comparable()),
+                None => Type::new(self).base().id != TypeId::JSON,
+            },
         }
     }
 

@@ -9,6 +9,7 @@ use crate::front::{PROTOCOL_VIOLATION, utf8};
 use ondol_types::array::{Array, Builder, Dimension};
 use ondol_types::catalog::record::Record;
 use ondol_types::catalog::{record, vector};
+use ondol_types::func::Context;
 use ondol_types::ty::Class;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, text};
 
@@ -24,8 +25,13 @@ enum Sent {
     Array,
     Vector(TypeId),
     Record,
+    /// Its text, behind the version of the form.
+    Json,
     No,
 }
+
+/// The version of jsonb's binary form.
+const JSON_VERSION: u8 = 1;
 
 fn sent(ty: TypeId) -> Sent {
     match ty {
@@ -33,6 +39,7 @@ fn sent(ty: TypeId) -> Sent {
         TypeId::QUOTED_CHAR => Sent::AsTheyAre,
         TypeId::FLOAT4 | TypeId::OID | TypeId::XID => Sent::Four,
         TypeId::NAME | TypeId::JSON | TypeId::PG_NODE_TREE => Sent::Text,
+        TypeId::JSONB => Sent::Json,
         TypeId::INT2VECTOR => Sent::Vector(TypeId::INT2),
         TypeId::OIDVECTOR => Sent::Vector(TypeId::OID),
         TypeId::ACLITEM => Sent::No,
@@ -71,6 +78,10 @@ pub fn write(v: ValueRef<'_>, ty: Type, out: &mut Vec<u8>) -> SqlResult<()> {
                 write_array(&Array::of_type(array, b), item, out)?
             }
             Sent::Record => write_record(ty, b, out)?,
+            Sent::Json => {
+                out.push(JSON_VERSION);
+                text::output(v, Type::new(ty), out)
+            }
             Sent::No => {
                 let message = format!("no binary output function available for type {ty}");
                 return Err(SqlError::new("42883", message));
@@ -233,7 +244,16 @@ pub fn read(bytes: &[u8], ty: TypeId) -> SqlResult<Value> {
                 let ty = if matches!(ty, TypeId::FLOAT4 | TypeId::XID) { ty } else { TypeId::OID };
                 Value::Opaque(ty, four.into())
             }
+            Sent::Text if ty == TypeId::JSON => return json(bytes, ty),
             Sent::Text => return Ok(Value::Text(utf8(bytes)?.to_string())),
+            Sent::Json => match bytes {
+                [JSON_VERSION, text @ ..] => return json(text, ty),
+                [] => return Err(too_short()),
+                [version, ..] => {
+                    let message = format!("unsupported jsonb version number {version}");
+                    return Err(SqlError::new("XX000", message));
+                }
+            },
             Sent::Array => read_array(&mut b, ty)?,
             Sent::Vector(_) | Sent::Record | Sent::No => {
                 return Err(SqlError::unsupported(format!("a parameter of type {ty} in binary"))
@@ -245,6 +265,11 @@ pub fn read(bytes: &[u8], ty: TypeId) -> SqlResult<Value> {
         [] => Ok(value),
         _ => Err(invalid("incorrect binary data format")),
     }
+}
+
+/// A text of JSON, which is looked at here: items of arrays are, too.
+fn json(text: &[u8], ty: TypeId) -> SqlResult<Value> {
+    text::input(utf8(text)?, Type::new(ty), &Context::EMPTY)
 }
 
 /// The same for types whose values need no memory of their own; `None` for others, and for bytes that are no
@@ -438,6 +463,8 @@ mod tests {
             (TypeId::INTERVAL, "1 mon 2 days 00:00:01", "00000000000f42400000000200000001"),
             (TypeId::UUID, "00112233-4455-6677-8899-aabbccddeeff", "00112233445566778899aabbccddeeff"),
             (TypeId::OID, "4294967295", "ffffffff"),
+            (TypeId::JSON, " [1]", "205b315d"),
+            (TypeId::JSONB, " [1,2]", "015b312c20325d"),
             (TypeId::NAME, "abc", "616263"),
             (TypeId::NUMERIC, "0", "0000000000000000"),
             (TypeId::NUMERIC, "0.00", "0000000000000002"),
@@ -500,6 +527,10 @@ mod tests {
             (TypeId::BYTEA, &["\\x", "\\x0001"]),
             (ints, &["{}", "{1,2,NULL}", "{{1,2},{3,4}}", "[-1:0]={5,6}"]),
             (texts, &["{a,NULL,\"\"}"]),
+            (TypeId::JSON, &["{ \"b\": 1, \"b\": 2}"]),
+            (TypeId::JSONB, &["{\"b\": [1.50, null, \"x\"], \"a\": {}}", "\"s\""]),
+            (TypeId::JSONB.array().unwrap(), &["{NULL,\"[1, 2]\"}"]),
+            (TypeId::JSON.array().unwrap(), &["{\"[1,2 ]\"}"]),
             (numbers, &["{1.50,NULL}"]),
         ] {
             for shown in all {
@@ -526,6 +557,10 @@ mod tests {
             (TypeId::DATE, &[0x7f, 0xff, 0xff, 0xfe], "22008"),
             (TypeId::TIME, &[0xff; 8], "22008"),
             (TypeId::UUID, &[1, 2], "08P01"),
+            (TypeId::JSON, b"[1", "22P02"),
+            (TypeId::JSONB, b"\x01[1", "22P02"),
+            (TypeId::JSONB, b"\x02[1]", "XX000"),
+            (TypeId::JSONB, b"", "08P01"),
             (ints, &[0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 23], "54000"),
             (ints, &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 1, 0, 0, 0, 1], "42804"),
             (ints, &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0], "08P01"),

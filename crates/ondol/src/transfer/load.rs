@@ -155,8 +155,9 @@ impl Session {
         all_bytes: Option<u64>,
     ) -> SqlResult<(u64, Option<Token>)> {
         self.copy_rows(into, input, bound, progress, all_bytes).map_err(|mut e| {
-            if let Some(c) = &mut e.0.context {
-                c.insert_str(0, &format!("COPY {}, ", into.table.def.name))
+            let before = before_line(into);
+            if let Some(c) = e.0.context.as_mut().filter(|c| !c.contains(&format!("\n{before}"))) {
+                c.insert_str(0, &before)
             }
             e
         })
@@ -362,7 +363,16 @@ fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: 
         ),
         None => format!("line {line}: \"{shown}\""),
     };
-    e.context(at)
+    match e.0.context.clone() {
+        // What a value was being read as comes first.
+        Some(inner) => e.context(format!("{inner}\n{}{at}", before_line(into))),
+        None => e.context(at),
+    }
+}
+
+/// What stands before the line of an error.
+fn before_line(into: &Into<'_>) -> String {
+    format!("COPY {}, ", into.table.def.name)
 }
 
 /// An empty vector's memory for values of another lifetime.

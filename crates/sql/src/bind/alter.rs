@@ -118,7 +118,9 @@ fn said_always(items: &[tree::Node]) -> SqlResult<Option<bool>> {
 /// Whether a type's values may be long, so that PostgreSQL may keep them elsewhere than in their row.
 fn is_long(ty: Type) -> bool {
     let id = ty.base().id;
-    id.is_string() || id.is_array() || [TypeId::BYTEA, TypeId::NUMERIC, TypeId::JSON].contains(&id)
+    id.is_string()
+        || id.is_array()
+        || [TypeId::BYTEA, TypeId::NUMERIC, TypeId::JSON, TypeId::JSONB].contains(&id)
 }
 
 fn no_constraint(def: &TableDef, name: &str) -> String {
@@ -1073,6 +1075,9 @@ impl<'a> Binder<'a> {
                 continue;
             }
             let (columns, options) = key_columns(key, &mut |name| def.column(name))?;
+            for place in &columns {
+                super::json::check_key(def.columns[place.column].ty.base().id, "btree")?;
+            }
             let name = match given {
                 Some(name) => {
                     check(&name)?;

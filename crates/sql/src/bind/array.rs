@@ -127,6 +127,9 @@ impl<'a> Binder<'a> {
 
     /// `x[...]`
     pub(super) fn subscripted(&mut self, arg: Expr, nodes: &'a [Node]) -> SqlResult<Expr> {
+        if arg.ty.base().id == TypeId::JSONB {
+            return self.json_subscripted(arg, nodes);
+        }
         let arg = coerce::as_array(arg);
         let at_arg = arg.at;
         let subscripts = self.subscripts(nodes)?;
@@ -291,6 +294,9 @@ impl<'a> Binder<'a> {
         value: Expr,
         location: i32,
     ) -> SqlResult<Expr> {
+        if array.id == TypeId::JSONB {
+            return self.json_assigned(name, before, indirection, value, location);
+        }
         let subscripts = self
             .subscripts(indirection)
             .map_err(|e| if e.0.position.is_some() { e } else { at(e, location) })?;

@@ -17,7 +17,7 @@ use ondol_engine::name::PG_CATALOG;
 use ondol_engine::{FunctionDef, Name, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::catalog::oid;
-use ondol_types::func::{ANY, Volatility};
+use ondol_types::func::{ANY, Volatility, id as func_id};
 use ondol_types::resolve::{self, polymorphic::concrete};
 use ondol_types::ty::Category;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
@@ -115,7 +115,22 @@ impl<'a> Binder<'a> {
     /// A call whose last argument is an array of those that the function takes in any number.
     fn variadic_call(&mut self, called: Called<'a>, c: &'a FuncCall) -> SqlResult<Expr> {
         let location = c.location;
-        const LISTS: &[&str] = &["concat", "concat_ws", "format", "num_nulls", "num_nonnulls"];
+        const LISTS: &[&str] = &[
+            "concat",
+            "concat_ws",
+            "format",
+            "json_build_array",
+            "json_build_object",
+            "json_extract_path",
+            "json_extract_path_text",
+            "jsonb_build_array",
+            "jsonb_build_object",
+            "jsonb_delete",
+            "jsonb_extract_path",
+            "jsonb_extract_path_text",
+            "num_nonnulls",
+            "num_nulls",
+        ];
         if called.registered {
             let call = self.registered_call(called, &c.args, true, location)?;
             return self.registered_scalar(call, location);
@@ -192,7 +207,16 @@ impl<'a> Binder<'a> {
         }
         let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
         match resolve::resolve_function(name, &types) {
-            Ok(def) => self.call(def, args, place(location)),
+            Ok(def) => {
+                let call = self.call(def, args, place(location))?;
+                match super::json::populates(def.id) && !self.is_verbatim() {
+                    true => {
+                        let ty = call.ty.id;
+                        self.in_declared(call, ty)
+                    }
+                    false => Ok(call),
+                }
+            }
             Err(error) => {
                 // A field of a row may be written as a call.
                 if let [row] = &args[..]
@@ -251,7 +275,16 @@ impl<'a> Binder<'a> {
         for (arg, want) in args.into_iter().zip(shape.args) {
             cast.push(if want == ANY { self.settle(arg)? } else { self.operand_of(arg, want)? });
         }
+        if c.agg_distinct {
+            cast.iter().try_for_each(|a| super::json::check_comparable(a, false))?;
+        }
+        if def.has_styles() {
+            cast = cast.into_iter().map(|a| self.with_names(coerce::shown(a))).collect();
+            let kind = ExprKind::Call { func: func_id::STYLES, args: Vec::new() };
+            cast.push(Expr { kind, ty: Type::TEXT, at: u32::MAX });
+        }
         if def.has_template() {
+            cast = cast.into_iter().map(|a| self.with_names(a)).collect();
             // What is gathered is an array (array/A4).
             cast = cast.into_iter().map(coerce::shown).collect();
             cast.push(super::array::template(shape.ret));

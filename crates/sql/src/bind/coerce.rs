@@ -301,10 +301,12 @@ impl Binder<'_> {
     pub(super) fn call(&mut self, def: &FuncDef, args: Vec<Expr>, place: u32) -> SqlResult<Expr> {
         let given: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
         let shape = concrete(def.args, def.ret, &given)?;
+        super::json::check_compared(def, &given).map_err(|e| at_expr(e, place))?;
         let mut cast = Vec::with_capacity(args.len() + 1);
         for (arg, want) in args.into_iter().zip(shape.args) {
             let arg = if want == ANY { self.settle(arg)? } else { self.operand_of(arg, want)? };
-            cast.push(padded(def, arg));
+            let arg = padded(def, arg);
+            cast.push(if super::json::names_fields(def.id) { self.with_names(arg) } else { arg });
         }
         if def.template {
             cast.push(super::array::template(shape.ret));

@@ -643,6 +643,9 @@ impl<'a> Binder<'a> {
             if !given.is_empty() {
                 self.check_new_name(given, place, &indexes)?;
             }
+            for place in &places {
+                super::json::check_key(columns[place.column].ty.base().id, "btree")?;
+            }
             let name = (!given.is_empty()).then(|| given.clone());
             // Whether it has a name of its own is kept in `constraint` until all are known.
             let constraint = name.is_some();

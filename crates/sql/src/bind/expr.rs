@@ -75,6 +75,7 @@ impl<'a> Binder<'a> {
                 let greatest = m.op() == tree::MinMaxOp::IsGreatest;
                 let args = self.operands(&m.args)?;
                 let (ty, args) = self.unify(args, if greatest { "GREATEST" } else { "LEAST" })?;
+                super::json::check_greatest(&args)?;
                 let kind = if greatest { ExprKind::Greatest(args) } else { ExprKind::Least(args) };
                 Ok(Expr { kind, ty, at: place(m.location) })
             }

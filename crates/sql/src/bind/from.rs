@@ -281,20 +281,31 @@ impl<'a> Binder<'a> {
 
     fn range_function(&mut self, f: &'a tree::RangeFunction) -> SqlResult<(From, Vec<Item>)> {
         let mut calls = Vec::with_capacity(f.functions.len());
-        let mut definitions = f.coldeflist.first();
+        let mut definitions = &f.coldeflist[..];
         for function in &f.functions {
             let [call, more @ ..] = list(function)? else { return Err(unexpected("a function in FROM")) };
             let more = more.iter().find_map(|d| match &d.node {
-                Some(Kind::List(l)) => l.items.first(),
+                Some(Kind::List(l)) if !l.items.is_empty() => Some(&l.items[..]),
                 _ => None,
             });
-            definitions = definitions.or(more);
+            if definitions.is_empty() {
+                definitions = more.unwrap_or_default();
+            }
             let Kind::FuncCall(c) = kind(call)? else {
                 return Err(SqlError::unsupported("an expression as a table"));
             };
             calls.push(c.as_ref());
         }
-        if let Some(definition) = definitions {
+        if let [c] = calls[..]
+            && let called = self.function_name(&c.funcname, c.location)?
+            && super::json::is_defined(called.name)
+            && called.may_be_builtin()
+            && !called.registered
+            && (!definitions.is_empty() || super::json::needs_definitions(called.name))
+        {
+            return self.defined_function(f, c, called.name, definitions);
+        }
+        if let Some(definition) = definitions.first() {
             // What there is no function of is told first.
             self.within(Clause::FromFunction, |b| b.rows_from(&calls, false))?;
             let message = "a column definition list is only allowed for functions returning \"record\"";
@@ -316,14 +327,24 @@ impl<'a> Binder<'a> {
             && !c.agg_distinct;
         let (may_spread, simple) = (simple, simple && !c.func_variadic);
         let is_unnest = name == "unnest" && simple && !registered && builtin;
-        let many = f.ordinality && !is_unnest
+        let is_pairs = super::json::pairs(name).is_some() && simple && !registered && builtin;
+        let many = f.ordinality && !is_unnest && !is_pairs
             || calls.len() > 1
-            || simple && !registered && builtin && super::set::is_array_of_rows(name);
+            || simple
+                && !registered
+                && builtin
+                && (super::set::is_array_of_rows(name) || super::json::gives_row(name));
         let (rel, mut columns, scalar) = if many {
             let query = self.within(Clause::FromFunction, |b| b.rows_from(&calls, f.ordinality))?;
             let columns = query.columns();
-            let one = columns.len() == 1 + usize::from(f.ordinality) && calls.len() == 1;
+            let one = columns.len() == 1 + usize::from(f.ordinality)
+                && calls.len() == 1
+                && !(builtin && super::json::column_name(name).is_some());
             (Rel::Query(Box::new(query)), columns, one)
+        } else if is_pairs {
+            let query = self.within(Clause::FromFunction, |b| b.pairs_in_from(name, c, f.ordinality))?;
+            let columns = query.columns();
+            (Rel::Query(Box::new(query)), columns, false)
         } else if name == super::set::EXPAND && simple && c.args.len() == 1 {
             let mut query = self.within(Clause::FromFunction, |b| b.unnest(c, true))?;
             for (target, name) in query.targets.iter_mut().zip(["x", "n"]) {
@@ -353,7 +374,7 @@ impl<'a> Binder<'a> {
             let columns = query.columns();
             match &columns[..] {
                 [(_, ty)] if super::row::is_row(ty.id) && !self.is_verbatim() => {
-                    let query = self.columns_of_row(Rel::Query(Box::new(query)), columns)?;
+                    let query = self.columns_of_row(Rel::Query(Box::new(query)), columns, None)?;
                     let columns = query.columns();
                     (Rel::Query(Box::new(query)), columns, false)
                 }
@@ -389,7 +410,7 @@ impl<'a> Binder<'a> {
                     (rel, columns, false)
                 }
                 Some(_) => {
-                    let query = self.columns_of_row(rel, columns)?;
+                    let query = self.columns_of_row(rel, columns, None)?;
                     let columns = query.columns();
                     (Rel::Query(Box::new(query)), columns, false)
                 }
@@ -426,8 +447,50 @@ impl<'a> Binder<'a> {
         Ok(added)
     }
 
+    /// A function whose rows have the columns that a list says.
+    fn defined_function(
+        &mut self,
+        f: &'a tree::RangeFunction,
+        c: &'a tree::FuncCall,
+        name: &'a str,
+        definitions: &'a [Node],
+    ) -> SqlResult<(From, Vec<Item>)> {
+        if definitions.is_empty() {
+            let message = "a column definition list is required for functions returning \"record\"";
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), c.location));
+        }
+        let fields = self.definitions(definitions)?;
+        let query = self.within(Clause::FromFunction, |b| b.defined_rows(name, c, &fields, f.ordinality))?;
+        let columns = query.columns();
+        let label = f.alias.as_ref().map_or(name, |a| &a.aliasname);
+        let written = match self.is_verbatim() {
+            true => {
+                let mut args = self.within(Clause::FromFunction, |b| b.operands(&c.args))?;
+                if let Some(json) = args.pop() {
+                    args.push(self.cast(json, Type::new(super::json::taken_by(name)), false)?)
+                }
+                vec![Call { name: name.to_string(), registered: None, args }]
+            }
+            false => Vec::new(),
+        };
+        let rel = Rel::Query(Box::new(query));
+        let added = self.add(rel, columns, label, None, f.alias.as_ref(), c.location)?;
+        self.write_rel(&added.0, |w| {
+            w.lateral = f.lateral || written.iter().flat_map(|c| &c.args).any(uses_own_level);
+            w.ordinality = f.ordinality;
+            w.calls = written;
+            w.definitions = fields;
+        });
+        Ok(added)
+    }
+
     /// A relation of one column of rows as a query of their fields.
-    fn columns_of_row(&mut self, mut rel: Rel, columns: Vec<(String, Type)>) -> SqlResult<Query> {
+    pub(super) fn columns_of_row(
+        &mut self,
+        mut rel: Rel,
+        columns: Vec<(String, Type)>,
+        fields: Option<super::row::Fields>,
+    ) -> SqlResult<Query> {
         self.count_query()?;
         match &mut rel {
             Rel::Function { args, .. } => {
@@ -441,7 +504,7 @@ impl<'a> Binder<'a> {
         }
         let row = columns.first().map_or(Type::TEXT, |c| c.1);
         let row = super::scope::column(0, 0, row);
-        let Some(fields) = super::row::fields_of_type(row.ty.id) else {
+        let Some(fields) = fields.or_else(|| super::row::fields_of_type(row.ty.id)) else {
             let message = "a column definition list is required for functions returning \"record\"";
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
         };

@@ -524,6 +524,7 @@ impl<'a> Binder<'a> {
                 (part, ty.id, label)
             }
         };
+        super::json::check_key(ty, if index_kind == IndexKind::Hash { "hash" } else { "btree" })?;
         let mut form = String::new();
         if let Some(name) = strings(&e.collation)?.last().copied().or(within) {
             expr::check_collation(name, ty, -1)?;

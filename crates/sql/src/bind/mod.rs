@@ -3,7 +3,7 @@
 //! | file | of what |
 //! | --- | --- |
 //! | `scope` | what names mean in a query, and at which level |
-//! | `expr`, `special`, `call`, `subquery`, `array`, `row` | expressions |
+//! | `expr`, `special`, `call`, `subquery`, `array`, `row`, `json` | expressions |
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `window`, `setop` | queries |
 //! | `dml`, `updatable`, `copy` | statements that change rows |
@@ -51,6 +51,7 @@ pub mod foreign;
 mod from;
 mod group;
 pub mod index;
+mod json;
 mod like;
 mod material;
 pub mod names;

@@ -103,6 +103,7 @@ impl<'a> Binder<'a> {
                     self.settle(e)?
                 }
             };
+            super::json::check_comparable(&e, false)?;
             if !list.iter().any(|g| group::same(g, &e)) {
                 list.push(e);
             }
@@ -155,6 +156,7 @@ impl<'a> Binder<'a> {
             )?;
             let e = self.expr(need(&s.node)?)?;
             let expr = self.settle(e)?;
+            super::json::check_comparable(&expr, true)?;
             let (desc, nulls_first) = direction(s);
             keys.push(SortKey { expr, desc, nulls_first });
         }
@@ -179,6 +181,7 @@ impl<'a> Binder<'a> {
                 }
             };
             self.settle_target(&mut targets[target])?;
+            super::json::check_comparable(&targets[target].expr, false)?;
             if !on.contains(&target) {
                 on.push(target);
                 places.push(super::dml::node_place(node));
@@ -244,6 +247,11 @@ impl<'a> Binder<'a> {
                 }
             };
             self.settle_target(&mut targets[target])?;
+            super::json::check_comparable(&targets[target].expr, true).map_err(|mut e| {
+                // Where it is written as a key.
+                e.0.position = None;
+                at_expr(e, super::dml::node_place(wanted))
+            })?;
             let (desc, nulls_first) = direction(s);
             // A target that is a key already decides nothing more.
             if !keys.iter().any(|k| k.target == target) {

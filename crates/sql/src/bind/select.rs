@@ -53,6 +53,7 @@ impl<'a> Binder<'a> {
             if distinct {
                 // Rows are compared, so literals are text here.
                 coerce::settle_all(b, &mut targets)?;
+                targets.iter().try_for_each(|t| super::json::check_comparable(&t.expr, false))?;
             }
             let order_by = b.sort_clause(&s.sort_clause, &mut targets, distinct)?;
             let distinct_on = match has_on {

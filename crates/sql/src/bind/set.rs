@@ -33,6 +33,14 @@ pub enum Kind {
 
 /// Functions of SQL that give rows, and those that give them as one array.
 const ARRAYS: &[(&str, &str, Kind)] = &[
+    ("json_array_elements", "$json_array_elements", Kind::Items),
+    ("json_array_elements_text", "$json_array_elements_text", Kind::Items),
+    ("json_object_keys", "$json_object_keys", Kind::Items),
+    ("json_populate_recordset", "$json_populate_recordset", Kind::Items),
+    ("jsonb_array_elements", "$jsonb_array_elements", Kind::Items),
+    ("jsonb_array_elements_text", "$jsonb_array_elements_text", Kind::Items),
+    ("jsonb_object_keys", "$jsonb_object_keys", Kind::Items),
+    ("jsonb_populate_recordset", "$jsonb_populate_recordset", Kind::Items),
     ("pg_listening_channels", "$pg_listening_channels", Kind::Items),
     ("pg_partition_ancestors", "$partition_ancestors", Kind::Items),
     ("regexp_matches", "$regexp_matches", Kind::Rows),
@@ -42,7 +50,9 @@ const ARRAYS: &[(&str, &str, Kind)] = &[
 
 /// Whether a function of PostgreSQL's gives rows.
 pub fn gives_rows(name: &str) -> bool {
-    is_array_of_rows(name) || matches!(name, "generate_series" | "unnest" | "generate_subscripts")
+    is_array_of_rows(name)
+        || super::json::pairs(name).is_some()
+        || matches!(name, "generate_series" | "unnest" | "generate_subscripts")
 }
 
 /// Whether it gives those of an array that another function makes.
@@ -187,8 +197,19 @@ impl<'a> Binder<'a> {
     pub(super) fn set_call(&mut self, name: &str, args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
         self.sets_are_allowed(location)?;
         let written = if self.is_verbatim() { args.clone() } else { Vec::new() };
-        let (kind, values) = self.made_of(name, args, location)?;
-        let item = self.add_set(name, kind, values, location)?;
+        let item = if super::json::pairs(name).is_some() {
+            self.pairs_as_rows(name, args, location)?
+        } else {
+            let (kind, values) = self.made_of(name, args, location)?;
+            let item = self.add_set(name, kind, values, location)?;
+            match name.ends_with("_populate_recordset") && !self.is_verbatim() {
+                true => {
+                    let ty = item.ty.id;
+                    self.in_declared(item, ty)?
+                }
+                false => item,
+            }
+        };
         Ok(self.noted(item, || Note::Rows { name: name.into(), registered: None, args: written }))
     }
 
@@ -410,7 +431,9 @@ impl<'a> Binder<'a> {
                     } else {
                         b.add_set(name, Kind::One, vec![e], c.location)?
                     };
-                    match super::row::fields_of_type(e.ty.id).filter(|_| e.ty.base() == e.ty) {
+                    let fields = super::row::fields_of_type(e.ty.id).filter(|_| e.ty.base() == e.ty);
+                    let written_out = || super::row::parts(&e).and_then(|_| b.fields_of(&e));
+                    match fields.or_else(written_out) {
                         // Its fields are columns.
                         Some(fields) => {
                             for (i, f) in fields.iter().enumerate() {
@@ -418,7 +441,10 @@ impl<'a> Binder<'a> {
                                 targets.push(Target { expr, name: f.0.clone(), hidden: false })
                             }
                         }
-                        None => targets.push(Target { expr: e, name: name.to_string(), hidden: false }),
+                        None => {
+                            let name = super::json::column_name(name).filter(|_| builtin).unwrap_or(name);
+                            targets.push(Target { expr: e, name: name.to_string(), hidden: false })
+                        }
                     }
                 }
                 if !b.level().aggregates.is_empty() {

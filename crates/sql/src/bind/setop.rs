@@ -3,7 +3,7 @@
 use super::scope::{Clause, column};
 use super::tree::{at_expr, refuse, unexpected};
 use super::{Binder, coerce, constant};
-use crate::bound::{Query, SetOperation, SetQuery, Target};
+use crate::bound::{Expr, Query, SetOperation, SetQuery, Target};
 use crate::parse::tree::{SelectStmt, SetOperation as Op};
 use ondol_types::{SqlError, SqlResult, Value, sqlstate};
 
@@ -34,7 +34,11 @@ impl<'a> Binder<'a> {
             }
             for (l, r) in left.visible().zip(right.visible()) {
                 names.push(l.name.clone());
-                types.push(coerce::common_type(&[&l.expr, &r.expr], name)?);
+                let ty = coerce::common_type(&[&l.expr, &r.expr], name)?;
+                if !(s.all && operation == SetOperation::Union) {
+                    super::json::check_comparable(&Expr { ty, ..l.expr.clone() }, false)?;
+                }
+                types.push(ty);
             }
             let convert = |b: &mut Self, q| {
                 coerce::convert_targets(b, q, &mut |b, i, e| {

@@ -37,9 +37,6 @@ pub fn check_stored_within(ty: TypeId) -> SqlResult<()> {
     if item == TypeId::RECORD {
         return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, "a column has pseudo-type record"));
     }
-    if item == TypeId::JSON {
-        return Err(SqlError::unsupported("a column of type json"));
-    }
     match registered::kind(item) {
         Some(_) => Err(SqlError::unsupported(format_args!("a column of type {ty}"))
             .hint("A column of type oid can be shown as the name by a cast.")),

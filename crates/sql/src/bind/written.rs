@@ -73,6 +73,8 @@ pub struct WrittenRel {
     pub calls: Vec<Call>,
     pub rows_from: bool,
     pub ordinality: bool,
+    /// The columns that a list of definitions says.
+    pub definitions: Vec<(String, ondol_types::Type)>,
     /// The view that it is.
     pub view: Option<u32>,
     /// The relation of the catalogue that it is.

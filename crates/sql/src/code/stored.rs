@@ -107,11 +107,8 @@ impl Program {
             || self.consts.iter().chain(&self.pool).any(of)
             || self.ops.iter().any(|op| match op {
                 Op::Retag { ty, .. } | Op::ColOpaque { ty, .. } => ty.is_user(),
-                // Rows and JSON have no stored type.
-                Op::Call { func, .. } => {
-                    use ondol_types::func::id;
-                    [id::EXPANDED, id::JSON_BUILD_OBJECT, id::JSON_BUILD_EMPTY_OBJECT].contains(func)
-                }
+                // Rows have no stored type.
+                Op::Call { func, .. } => *func == ondol_types::func::id::EXPANDED,
                 _ => false,
             })
     }

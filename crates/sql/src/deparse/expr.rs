@@ -587,7 +587,7 @@ impl<'q> Scribe<'q> {
             }
             return;
         }
-        if func == id::ARRAY_ELEMENT || func == id::ARRAY_SLICE {
+        if func == id::ARRAY_ELEMENT || func == id::ARRAY_SLICE || func == id::JSONB_SUBSCRIPT {
             return self.subscripts(args, func == id::ARRAY_SLICE);
         }
         match operator_of(func, args.len()) {
@@ -815,7 +815,7 @@ impl<'q> Scribe<'q> {
 
     fn aggregate(&mut self, a: &'q Aggregate) {
         let def = agg::find(a.agg);
-        let args = match def.is_some_and(|d| d.has_template()) {
+        let args = match def.is_some_and(|d| d.has_unwritten()) {
             true => a.args.split_last().map_or(&[][..], |l| l.1),
             false => &a.args,
         };
@@ -955,7 +955,23 @@ fn has_columns(e: &Expr) -> bool {
 /// Whether it takes as an array what its namesake takes in any number.
 fn takes_list(func: FuncId) -> bool {
     use id::*;
-    [FORMAT_LIST, CONCAT_LIST, CONCAT_WS_LIST, NUM_NULLS_LIST, NUM_NONNULLS_LIST].contains(&func)
+    [
+        FORMAT_LIST,
+        CONCAT_LIST,
+        CONCAT_WS_LIST,
+        NUM_NULLS_LIST,
+        NUM_NONNULLS_LIST,
+        JSON_OBJECT_OF,
+        JSON_ARRAY_OF,
+        JSONB_OBJECT_OF,
+        JSONB_ARRAY_OF,
+        JSON_AT,
+        JSON_TEXT_AT,
+        JSONB_AT,
+        JSONB_TEXT_AT,
+        JSONB_DELETE_KEYS,
+    ]
+    .contains(&func)
 }
 
 /// The text of a literal, whatever it is cast to.

@@ -396,7 +396,13 @@ impl<'q> Scribe<'q> {
             self.put_calls(&how.calls, how.rows_from);
             self.put(if how.ordinality { " WITH ORDINALITY" } else { "" });
             self.put(&format!(" {name}"));
-            return self.column_list(&columns);
+            if how.definitions.is_empty() {
+                return self.column_list(&columns);
+            }
+            let list: Vec<String> = (how.definitions.iter())
+                .map(|(column, ty)| format!("{} {}", self.name(column), self.type_name(*ty)))
+                .collect();
+            return self.put(&format!("({})", list.join(", ")));
         }
         match &entry.rel {
             Rel::Query(inner) if bare_values(inner, None).is_none() || entry.alias != "*VALUES*" => {

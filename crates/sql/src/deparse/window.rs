@@ -16,7 +16,7 @@ impl<'q> Scribe<'q> {
             }
             Computed::Aggregate(id) => {
                 let def = agg::find(id);
-                let args = match def.is_some_and(|d| d.has_template()) {
+                let args = match def.is_some_and(|d| d.has_unwritten()) {
                     true => c.args.split_last().map_or(&[][..], |l| l.1),
                     false => &c.args,
                 };

@@ -98,7 +98,7 @@ impl<'p, 'a> Names<'p, 'a> {
             Computed::Function(id) => ondol_types::window::find(id).map_or("function", |d| d.name),
             Computed::Aggregate(id) => {
                 let def = ondol_types::agg::find(id);
-                if def.is_some_and(|d| d.has_template()) {
+                if def.is_some_and(|d| d.has_unwritten()) {
                     args.pop();
                 }
                 if args.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::{AggDef, AggId, Kind, Own, get};
 use crate::array::Gathered;
-use crate::catalog::{self, Cast};
+use crate::catalog::{self, Cast, json};
 use crate::func::Context;
 use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
@@ -46,6 +46,8 @@ enum Fold {
     Joined { bytes: Vec<u8>, first_separator: usize, rows: i64 },
     /// array_agg
     Array(Option<Box<Gathered>>),
+    /// json_agg and its like
+    Json(Option<Box<json::Gathered>>),
     /// Those of types of their own
     Own(&'static Own, Value),
 }
@@ -99,6 +101,7 @@ impl AggState {
             Fold::Joined { bytes, .. } => bytes.len(),
             Fold::Extreme(Some(Kept::Bytes(bytes) | Kept::Opaque(_, bytes))) => bytes.len(),
             Fold::Array(Some(items)) => items.bytes(),
+            Fold::Json(Some(gathered)) => gathered.bytes(),
             _ => 0,
         }
     }
@@ -125,6 +128,7 @@ impl AggState {
             (Kind::BitAnd | Kind::BitOr | Kind::BitXor, _) => Fold::Bits(None),
             (Kind::Own(own), _) => Fold::Own(own, Value::Null),
             (Kind::ArrayAgg { .. }, _) => Fold::Array(None),
+            (Kind::Json(_), _) => Fold::Json(None),
             (Kind::StringAgg, _) => Fold::Joined { bytes: Vec::new(), first_separator: 0, rows: 0 },
         };
         let cast = def.args.first().zip(def.folded).and_then(|(from, to)| catalog::cast(*from, to));
@@ -142,6 +146,7 @@ impl AggState {
             Fold::Extreme(Some(Kept::Bytes(b) | Kept::Opaque(_, b))) => b.capacity(),
             Fold::Joined { bytes, .. } => bytes.capacity(),
             Fold::Array(Some(items)) => items.bytes(),
+            Fold::Json(Some(gathered)) => gathered.bytes(),
             _ => 0,
         }
     }
@@ -196,6 +201,14 @@ impl AggState {
                 None => items.insert(Box::new(Gathered::new(self.def.kind, *template)?)),
             };
             return items.add(*value);
+        }
+        if let (Fold::Json(gathered), Kind::Json(gathers)) = (&mut self.fold, self.def.kind) {
+            let [values @ .., styles] = args else { return Err(internal("an aggregate of nothing")) };
+            let gathered = match gathered {
+                Some(gathered) => gathered,
+                None => gathered.insert(Box::new(json::Gathered::new(gathers, *styles)?)),
+            };
+            return gathered.add(values);
         }
         // Invariant 2: NULLs pass by, except that rows are counted, and that string_agg's separator may be
         // NULL.
@@ -327,6 +340,7 @@ impl AggState {
             Fold::ExactMoments { sum, squares, rows } => self.exact_variance(sum, squares, *rows),
             Fold::Extreme(kept) => self.extreme(kept.as_ref()),
             Fold::Array(items) => items.as_ref().map_or(Ok(Value::Null), |items| items.finish()),
+            Fold::Json(gathered) => gathered.as_ref().map_or(Ok(Value::Null), |g| g.finish()),
             Fold::Own(_, Value::Null) => Ok(Value::Null),
             Fold::Own(own, state) => (own.finish)(state.as_ref(&mut Vec::new())),
             Fold::Truth(t) => Ok(t.map_or(Value::Null, Value::Bool)),
@@ -450,7 +464,8 @@ impl AggState {
                 bytes.extend_from_slice(b);
                 *rows += r;
             }
-            (mine @ Fold::Array(None), theirs) => *mine = theirs.clone(),
+            (mine @ (Fold::Array(None) | Fold::Json(None)), theirs) => *mine = theirs.clone(),
+            (Fold::Json(Some(mine)), Fold::Json(Some(theirs))) => mine.merge(theirs),
             (Fold::Array(Some(mine)), Fold::Array(Some(theirs))) => mine.merge(theirs)?,
             (Fold::Own(own, mine), Fold::Own(_, theirs)) if !theirs.is_null() => {
                 (own.merge)(mine, theirs.as_ref(&mut Vec::new()))?

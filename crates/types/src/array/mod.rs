@@ -465,7 +465,7 @@ fn too_many_dimensions(n: usize) -> SqlError {
     SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
 }
 
-fn check_depth(dimensions: usize) -> SqlResult<()> {
+pub(crate) fn check_depth(dimensions: usize) -> SqlResult<()> {
     if dimensions > MAX_DIMENSIONS { Err(too_many_dimensions(dimensions)) } else { Ok(()) }
 }
 

@@ -21,6 +21,7 @@ fn two(ty: TypeId) -> (&'static str, &'static str) {
     match ty {
         TypeId::BOOL => ("false", "true"),
         TypeId::BYTEA => ("\\\\x00", "\\\\x0100"),
+        TypeId::JSON | TypeId::JSONB => ("1", "2"),
         TypeId::DATE => ("2000-01-01", "infinity"),
         TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ => ("2000-01-01 00:00:00", "2001-01-01 12:30:00.5"),
         TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR => ("\"a, b\"", "\"a,b \\\\ c\""),

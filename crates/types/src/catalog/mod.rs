@@ -48,8 +48,6 @@ pub use internal::node_tree;
 pub(crate) const RECORDS: &[FuncDef] = record::DEFS;
 /// The operators of rows.
 pub(crate) const RECORD_OPERATORS: &[&[OperatorDef]] = record::OPERATORS;
-/// Those of json.
-pub(crate) const JSON: &[FuncDef] = json::DEFS;
 
 macro_rules! catalog {
     ($($(#[$doc:meta])* $number:literal $constant:ident $name:ident $($module:ident)::+;)*) => {
@@ -108,6 +106,8 @@ catalog! {
     37 TIME Time time;
     38 TIMETZ Timetz timetz;
     39 TID Tid tid;
+    40 JSON Json json::plain;
+    41 JSONB Jsonb json::binary;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.

@@ -14,6 +14,8 @@
 //! - **R4** char(n) is padded with blanks, as in an array (array/A4).
 //! - **R5** Whatever a damaged file holds, no function panics: bytes that are no row are one without fields.
 //! - **R6** Rows are compared field by field, a NULL being equal to a NULL and greater than all else.
+//! - **R7** Behind the fields of a value of type `record` there may be their names, each behind its length
+//!   (u16): what makes JSON of a row asks for them, and nothing else does.
 //!
 //! Source: PostgreSQL 15's documentation, 8.16 and 9.24, and its answers.
 
@@ -24,6 +26,7 @@ use crate::style::Styles;
 use crate::ty::Class;
 use crate::user::{Part, UserDef, composite};
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, array, cast, key, sqlstate, text, value};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 pub(crate) static FORM: Form = Form {
@@ -94,11 +97,42 @@ impl<'a> Record<'a> {
         array::read_stored(ty, self.bytes(i))
     }
 
+    /// The names that a value of type `record` has (R7); none if it has none.
+    fn names(&self) -> Vec<&'a str> {
+        let end = self.len().checked_sub(1).map_or(0, |last| self.end(last) & !NULL);
+        let mut rest = self.data.get(end as usize..).unwrap_or(&[]);
+        let mut names = Vec::new();
+        while let Some((length, behind)) = rest.split_first_chunk() {
+            let length = usize::from(u16::from_le_bytes(*length));
+            let Some((name, behind)) = behind.split_at_checked(length) else { break };
+            names.push(std::str::from_utf8(name).unwrap_or_default());
+            rest = behind;
+        }
+        names
+    }
+
     /// A field, to be compared: of a type that stands for all alike.
     fn comparable(&self, i: usize) -> (ValueRef<'a>, TypeId) {
         let ty = of_number(number_alike(self.ty(i)));
         (array::comparable(self.field(i, ty), ty), ty)
     }
+}
+
+/// The fields of a row with their names, those that the type has, the value (R7), or `f1` and so on.
+pub(crate) fn named_fields(ty: TypeId, bytes: &[u8]) -> Vec<(Cow<'_, str>, ValueRef<'_>)> {
+    let record = Record::of(bytes);
+    if let Some(fields) = composite::fields(ty) {
+        let each = |(i, p): (usize, &'static Part)| {
+            (Cow::Borrowed(p.name.as_str()), record.field(i, p.of().base().id))
+        };
+        return fields.iter().enumerate().map(each).collect();
+    }
+    let names = record.names();
+    let name = |i: usize| match names.get(i) {
+        Some(name) => Cow::Borrowed(*name),
+        None => Cow::Owned(format!("f{}", i + 1)),
+    };
+    (0..record.len()).map(|i| (name(i), record.field(i, record.ty(i)))).collect()
 }
 
 /// The number that stands for a type and all that are alike (R2).
@@ -118,6 +152,9 @@ fn number_alike(ty: TypeId) -> u16 {
 /// The type of such a number, or of one that the process has.
 fn of_number(number: u16) -> TypeId {
     let own = TypeId::of_number(number);
+    if own == TypeId::RECORD.of_arrays() {
+        return own;
+    }
     let known = TypeId::from_number(number).or_else(|| TypeId::from_item_number(number));
     known.or_else(|| own.user().map(|_| own)).unwrap_or(TypeId::UNKNOWN)
 }
@@ -128,18 +165,24 @@ fn types_of(ty: TypeId) -> Vec<Type> {
 }
 
 /// A row that is being made.
-struct Builder {
+pub(crate) struct Builder {
     ty: TypeId,
     fields: Vec<u8>,
     data: Vec<u8>,
 }
 
 impl Builder {
-    fn new(ty: TypeId) -> Builder {
+    pub fn new(ty: TypeId) -> Builder {
         Builder { ty, fields: Vec::new(), data: Vec::new() }
     }
 
-    fn push(&mut self, v: ValueRef<'_>, of: Type) -> SqlResult<()> {
+    /// The bytes taken so far.
+    pub fn bytes(&self) -> usize {
+        self.fields.len() + self.data.len()
+    }
+
+    /// Another field.
+    pub fn push(&mut self, v: ValueRef<'_>, of: Type) -> SqlResult<()> {
         let null = v.is_null();
         match v {
             ValueRef::Null => {}
@@ -165,7 +208,7 @@ impl Builder {
         Ok(())
     }
 
-    fn finish(self) -> Value {
+    pub fn finish(self) -> Value {
         let mut bytes = Vec::with_capacity(2 + self.fields.len() + self.data.len());
         bytes.extend_from_slice(&((self.fields.len() / 6) as u16).to_le_bytes());
         bytes.extend_from_slice(&self.fields);
@@ -395,6 +438,8 @@ functions! {
         |c| Ok(Record::of(row(c, 0)?).field(1, TypeId::INT4).to_owned());
     // (the template, the fields)
     1420 ROW "$row" (Any) -> AnyElement = |c| of_fields(c), lax, variadic;
+    // (the template, the row): the row with the names of its fields (R7)
+    1575 NAMED_ROW "$named_row" (Any, Record) -> Record = |c| with_names(c);
     // (the row, the field's place)
     1421 FIELD "$field" (Any, Int4) -> AnyElement = |c| field(c);
     // (the template, the row, the field's place, the value)
@@ -476,6 +521,18 @@ fn of_fields(c: &Call<'_>) -> SqlResult<Value> {
     }
     c.ctx.limits.take(out.data.len())?;
     Ok(out.finish())
+}
+
+fn with_names(c: &Call<'_>) -> SqlResult<Value> {
+    let ((ty, template), (of, row)) = (typed_row(c, 0)?, typed_row(c, 1)?);
+    let mut bytes = row.to_vec();
+    if of == TypeId::RECORD && Record::of(row).names().is_empty() {
+        for (name, _) in template_fields(ty, template) {
+            bytes.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+        }
+    }
+    Ok(Value::Opaque(of, bytes.into()))
 }
 
 /// The type of a field of a value.

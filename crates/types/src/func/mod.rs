@@ -44,7 +44,7 @@ macro_rules! functions {
             use crate::func::FuncId;
             $(pub const $constant: FuncId = FuncId($num);)*
         }
-        pub(super) const DEFS: &[crate::func::FuncDef] = &[
+        pub(crate) const DEFS: &[crate::func::FuncDef] = &[
             $(crate::func::FuncDef::new($num, $name, &[$(crate::func::sig::$arg),*],
                 crate::func::sig::$ret, $run)$(.$attr())*,)*
         ];
@@ -100,7 +100,6 @@ pub mod id {
     pub use super::text::id::*;
     pub use crate::array::id::*;
     pub use crate::catalog::id::*;
-    pub use crate::catalog::json::id::*;
     pub use crate::catalog::record::id::*;
     pub use crate::user::id::*;
 }
@@ -133,7 +132,9 @@ pub(crate) mod sig {
     pub const AnyNonArray: TypeId = TypeId::ANYNONARRAY;
     pub const AnyEnum: TypeId = TypeId::ANYENUM;
     pub const Record: TypeId = TypeId::RECORD;
-    pub const Json: TypeId = TypeId::JSON;
+    pub const RecordArray: TypeId = TypeId::RECORD.of_arrays();
+    pub const JsonArray: TypeId = TypeId::JSON.of_arrays();
+    pub const JsonbArray: TypeId = TypeId::JSONB.of_arrays();
     pub const OidArray: TypeId = TypeId::OID.of_arrays();
     pub const BoolArray: TypeId = TypeId::BOOL.of_arrays();
     pub const AclitemArray: TypeId = TypeId::ACLITEM.of_arrays();
@@ -384,7 +385,6 @@ const FAMILIES: &[&[FuncDef]] = &[
     system::DEFS,
     crate::array::DEFS,
     crate::catalog::RECORDS,
-    crate::catalog::JSON,
 ];
 
 /// One more than the largest number in use.
@@ -489,6 +489,11 @@ pub fn sees_padding(id: FuncId) -> bool {
         CONCAT_WS,
         FORMAT_WITH,
         JSON_BUILD_OBJECT,
+        JSON_BUILD_ARRAY,
+        JSONB_BUILD_OBJECT,
+        JSONB_BUILD_ARRAY,
+        TO_JSON,
+        TO_JSONB,
         // array/A4
         ARRAY_OF_ITEMS,
         ARRAY_APPEND,

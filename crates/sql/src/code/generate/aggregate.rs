@@ -238,6 +238,6 @@ fn is_ordered(a: &Aggregate) -> bool {
     let shows = |name: &str| !matches!(name, "count" | "min" | "max");
     let of = ondol_types::agg::find(a.agg);
     let is_float = a.args.first().is_some_and(|e| matches!(e.ty.id, TypeId::FLOAT8 | TypeId::FLOAT4));
-    let shown = of.is_some_and(|d| matches!(d.name, "string_agg" | "array_agg") || is_float && shows(d.name));
+    let shown = of.is_some_and(|d| d.shows_order() || is_float && shows(d.name));
     a.distinct && (shown || !a.order.is_empty())
 }
