@@ -14,9 +14,9 @@ from case import Gone, Outcome
 PORT = 5432
 NAMES = {16: "boolean", 17: "bytea", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 701: "double precision", 700: "real", 705: "unknown",
          1042: "character", 1043: "character varying", 1082: "date", 1114: "timestamp without time zone", 1184: "timestamp with time zone", 1083: "time without time zone", 1266: "time with time zone", 1186: "interval", 1700: "numeric",
-         2950: "uuid", 26: "oid", 27: "tid", 2249: "record", 19: "name", 18: '"char"', 1033: "aclitem"}
+         114: "json", 3802: "jsonb", 2950: "uuid", 26: "oid", 27: "tid", 2249: "record", 19: "name", 18: '"char"', 1033: "aclitem"}
 # Of arrays of each: the OID of the items' type.
-ARRAYS = {1034: 1033, 1000: 16, 1001: 17, 1002: 18, 1003: 19, 1028: 26, 1010: 27, 1005: 21, 1007: 23, 1009: 25, 1014: 1042, 1015: 1043, 1016: 20, 1021: 700, 1022: 701, 1115: 1114, 1182: 1082, 1185: 1184, 1187: 1186, 1231: 1700, 2951: 2950}
+ARRAYS = {199: 114, 3807: 3802, 1034: 1033, 1000: 16, 1001: 17, 1002: 18, 1003: 19, 1028: 26, 1010: 27, 1005: 21, 1007: 23, 1009: 25, 1014: 1042, 1015: 1043, 1016: 20, 1021: 700, 1022: 701, 1115: 1114, 1182: 1082, 1185: 1184, 1187: 1186, 1231: 1700, 2951: 2950}
 
 FIELDS = {2: "month", 4: "year", 6: "year to month", 8: "day", 1024: "hour", 1032: "day to hour", 2048: "minute", 3072: "hour to minute", 3080: "day to minute",
           4096: "second", 6144: "minute to second", 7168: "hour to second", 7176: "day to second"}

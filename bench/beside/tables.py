@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from case import Step
 from values import bare
 
-COLUMN_TYPES = ["integer", "integer", "integer", "bigint", "smallint", "numeric", "text", "text", "varchar(5)", "char(3)", "date", "boolean", "double precision", "timestamp", "timestamptz", "bytea", "interval", "integer[]", "text[]"]
+COLUMN_TYPES = ["integer", "integer", "integer", "bigint", "smallint", "numeric", "text", "text", "varchar(5)", "char(3)", "date", "boolean", "double precision", "timestamp", "timestamptz", "bytea", "interval", "integer[]", "text[]", "jsonb"]
 
 
 @dataclass

@@ -4,14 +4,14 @@ import os
 import re
 
 from case import Case, Step
-from values import TYPES, literal
+from values import PLAIN, TYPES, literal
 
 PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "sql.md")
 # They tell of the time, of the server or of chance; what is in `any` is told apart by its texts.
 LEFT_OUT = {"clock_timestamp", "current_database", "current_user", "gen_random_uuid", "now", "random", "session_user", "statement_timestamp", "transaction_timestamp", "version",
             "like", "notlike", "extract", "position", "overlay"}
 # They tell of the catalogue, whose objects are others on both sides, or change something.
-CATALOGUE = re.compile(r"pg_|has_|to_reg|obj_|col_|shobj_|row_security|format_type|current_|set_config|setval|nextval|currval|lastval|timeofday|getdatabase|inet_|txid_|json_build")
+CATALOGUE = re.compile(r"pg_|has_|to_reg|obj_|col_|shobj_|row_security|format_type|current_|set_config|setval|nextval|currval|lastval|timeofday|getdatabase|inet_|txid_")
 SPELLED = {"timestamp without time zone": "timestamp", "timestamp with time zone": "timestamptz", "character": "char(3)"}
 
 
@@ -94,6 +94,12 @@ for _t in ("integer", "text"):
                          ("ARRAY[{}, {}]", [_t + "[]", _t + "[]"]), ("({})::" + _t + "[]", ["text"]), ("({})::" + _t + "[]", ["text[]"]), ("({})::" + _t + "[]", ["integer[]"])]
     FORMS["boolean"] += [("({} = ANY ({}))", [_t, _t + "[]"]), ("({} <> ALL ({}))", [_t, _t + "[]"]), ("({} < ANY ({}))", [_t, _t + "[]"]), ("({} >= ALL ({}))", [_t, _t + "[]"])]
 FORMS["boolean"] += [("({} LIKE ANY ({}))", ["text", "text[]"]), ("({} = ANY ({}))", ["number", "integer[]"])]
+FORMS["jsonb"] += [("({})::jsonb", ["text"]), ("({})::jsonb", ["json"]), ("({})[{}][{}]", ["jsonb", "small", "key"]), ("jsonb_set({}, {}, {})", ["jsonb", "path", "jsonb"]), ("jsonb_insert({}, {}, {})", ["jsonb", "path", "jsonb"])]
+FORMS["json"] += [("({})::json", ["text"]), ("({})::json", ["jsonb"])]
+FORMS["text"] += [("({} #>> {})", ["jsonb", "path"]), ("({} #>> {})", ["json", "path"]), ("({} ->> {})", ["json", "key"]), ("({} ->> {})", ["jsonb", "key"])]
+FORMS["jsonb"] += [("({} #> {})", ["jsonb", "path"]), ("({} #- {})", ["jsonb", "path"]), ("({} -> {})", ["jsonb", "key"])]
+FORMS["numeric"].append(("({})::numeric", ["jsonb"]))
+FORMS["boolean"] += [("({})::boolean", ["jsonb"]), ("({} ? {})", ["jsonb", "key"])]
 for _f in ("year", "month", "day", "hour", "minute", "second", "dow", "isodow", "doy", "week", "isoyear", "epoch", "century", "decade", "millennium", "quarter",
            "milliseconds", "microseconds", "julian", "timezone", "odd"):
     for _t in ("date", "timestamp", "timestamptz"):
@@ -115,13 +121,17 @@ def expression(rng, ty, depth, columns=()):
         return rng.choice(("0", "1", "2", "3", "-1", "10", "NULL"))
     if ty == "pattern":
         return rng.choice(("'%'", "'a%'", "'_'", "'%b'", "'A_'", r"'a\%'", "'a#%'", r"'\'", "''", "'%a%b%'", "NULL"))
+    if ty == "key":
+        return rng.choice(("'a'", "'b'", "'aa'", "''", "'0'", "'1'", "NULL"))
+    if ty == "path":
+        return rng.choice(("'{a}'", "'{0}'", "'{a,1,b}'", "'{-1,a}'", "'{}'", "'{b,c}'", "'{1}'", "'{a,NULL}'", "'{-9}'", "'{0,0}'"))
     if ty == "coding":
         return rng.choice(("'hex'", "'base64'", "'escape'", "'HEX'", "'odd'"))
     fitting = [n for n, t in columns if t == ty]
     if fitting and rng.random() < (0.75 if depth <= 0 else 0.3):
         return rng.choice(fitting)
     if depth <= 0 or rng.random() < 0.15 or ty not in FORMS:
-        return literal(rng, ty) if ty in TYPES else f"{literal(rng, 'numeric')}::{ty}"
+        return literal(rng, ty) if ty in PLAIN else f"{literal(rng, 'numeric')}::{ty}"
     template, arguments = rng.choice(FORMS[ty])
     same = rng.choice(TYPES)
     name = template.split("(")[0]

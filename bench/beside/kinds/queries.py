@@ -10,7 +10,7 @@ from values import bare
 FAMILY = {"smallint": "number", "integer": "number", "bigint": "number", "numeric": "number", "double precision": "number", "text": "text", "varchar(5)": "text",
           "char(3)": "char", "date": "date", "timestamp": "date", "timestamptz": "date", "boolean": "boolean", "bytea": "bytea", "interval": "interval", "real": "real", "uuid": "uuid",
           "oid": "number", "name": "text", '"char"': "text",
-          "integer[]": "integer[]", "text[]": "text[]"}
+          "integer[]": "integer[]", "text[]": "text[]", "jsonb": "jsonb"}
 
 
 class Scope:
