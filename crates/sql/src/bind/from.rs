@@ -335,7 +335,10 @@ impl<'a> Binder<'a> {
                 && builtin
                 && (super::set::is_array_of_rows(name) || super::json::gives_row(name));
         let (rel, mut columns, scalar) = if many {
-            let query = self.within(Clause::FromFunction, |b| b.rows_from(&calls, f.ordinality))?;
+            let mut query = self.within(Clause::FromFunction, |b| b.rows_from(&calls, f.ordinality))?;
+            // Its column has a name of its own: what the function is called then means the column as well.
+            let is_named = builtin && super::json::column_name(name).is_some();
+            query.is_call = is_named && calls.len() == 1 && !f.ordinality;
             let columns = query.columns();
             let one = columns.len() == 1 + usize::from(f.ordinality)
                 && calls.len() == 1

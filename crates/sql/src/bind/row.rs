@@ -315,6 +315,11 @@ impl<'a> Binder<'a> {
             ItemColumns::List(_) => None,
         };
         let entry = rel.and_then(|r| level.rels.get(usize::from(r)));
+        if let (Some(Rel::Query(q)), [(_, only)]) = (entry.map(|r| &r.rel), &columns[..])
+            && q.is_call
+        {
+            return Ok(only.clone());
+        }
         let table = entry.and_then(|r| match &r.rel {
             Rel::Table(t) => Some(t.clone()),
             _ => None,

@@ -238,14 +238,14 @@ fn in_array<'a>(
         n if change.fills_gaps().is_some() => n,
         n => n.min(count),
     };
-    if place < 0 || count == 0 {
-        if let Some(new) = change.created().filter(|_| is_last) {
-            if change.fills_gaps().is_some() {
-                nulls(out, place, limits)?;
-            }
-            out.node(new);
-            return Ok((None, 0));
+    if (place < 0 || count == 0)
+        && let Some(new) = change.created().filter(|_| is_last)
+    {
+        if change.fills_gaps().is_some() {
+            nulls(out, place, limits)?;
         }
+        out.node(new);
+        return Ok((None, 0));
     }
     let before = usize::try_from(place).unwrap_or(usize::MAX).min(list.len());
     for i in 0..before {

@@ -34,7 +34,7 @@ fn is_empty_array(value: &[u8]) -> bool {
     matches!(Node::of(value), Ok(Node::Array(list)) if list.len() == 0)
 }
 
-/// The order of two values; of what is damaged, null (stored/J5).
+/// The order of two values; of what is damaged, null (json/stored/J5).
 pub(super) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     match (is_empty_array(a), is_empty_array(b)) {
         (true, true) => Ordering::Equal,

@@ -13,8 +13,8 @@ use crate::SqlResult;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What stands at a place of a text. Strings have their escapes undone, if the parser does that (lex/L2), and
-/// are empty otherwise.
+/// What stands at a place of a text. Strings have their escapes undone, if the parser does that
+/// (json/lex/L2), and are empty otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Part<'a> {
     ArrayStart,

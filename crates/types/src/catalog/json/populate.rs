@@ -152,6 +152,7 @@ impl<'a, 'c> Filling<'a, 'c> {
         }
         array::check_depth(depth + 1)?;
         let parts = of.parts()?;
+        self.ctx.limits.take(size_of_val(&parts[..]))?;
         if parts.is_empty() && out.depth == 0 {
             out.depth = depth + 1;
         }
@@ -241,6 +242,7 @@ pub(super) fn row(
         None => fields.to_vec(),
     };
     let pairs = of.parts()?;
+    ctx.limits.take(size_of_val(&pairs[..]))?;
     let before = match before {
         ValueRef::Opaque(_, b) => Some(Record::of(b)),
         _ => None,
@@ -279,7 +281,9 @@ pub(super) fn rows(
         return Err(wrong(format!("cannot call {caller} on {what}")));
     }
     let mut out = array::Builder::new(ty);
-    for (n, (_, part)) in of.parts()?.iter().enumerate() {
+    let parts = of.parts()?;
+    ctx.limits.take(size_of_val(&parts[..]))?;
+    for (n, (_, part)) in parts.iter().enumerate() {
         ctx.limits.turn(n)?;
         if !part.is_object() {
             return Err(wrong(format!("argument of {caller} must be an array of objects")));
