@@ -444,7 +444,11 @@ pub struct With {
     pub number: u16,
     pub name: String,
     pub query: Query,
+    /// How often it is named, by itself not counted.
     pub uses: u32,
+    /// It reads itself: the query is a UNION, of which the right side has one [`Rel::With`] of this number,
+    /// which stands for the rows that were new in the turn before.
+    pub recursive: bool,
     /// AS [NOT] MATERIALIZED
     pub materialized: Option<bool>,
 }
@@ -464,6 +468,9 @@ pub fn uses_places(e: &Expr, q: &Query) -> bool {
 impl With {
     /// Whether its rows are made once and kept, as PostgreSQL has it: else it stands where it is used.
     pub fn is_kept(&self) -> bool {
+        if self.recursive {
+            return true;
+        }
         let few = self.materialized == Some(false) || self.materialized.is_none() && self.uses == 1;
         let mut locks = false;
         each_query(&self.query, &mut |q| locks |= !q.locks.is_empty());
@@ -571,6 +578,8 @@ pub struct Modify {
 
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
+    /// FORMAT binary, of which the others say nothing.
+    pub binary: bool,
     pub csv: bool,
     pub header: bool,
     pub delimiter: u8,
@@ -591,7 +600,7 @@ pub enum Unrepresentable {
 
 #[derive(Clone, Debug)]
 pub enum CopyFormat {
-    /// Text or CSV.
+    /// Text, CSV or binary.
     Text(CopyOptions),
     Parquet(Unrepresentable),
 }

@@ -23,6 +23,7 @@
 
 mod dialect;
 pub mod lexer;
+pub mod names;
 
 pub use pg_query::protobuf as tree;
 

@@ -154,6 +154,7 @@ pub mod sqlstate {
     pub const CANNOT_COERCE: &str = "42846";
     pub const INVALID_COLUMN_DEFINITION: &str = "42611";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const INVALID_RECURSION: &str = "42P19";
     pub const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub const INVALID_FUNCTION_DEFINITION: &str = "42P13";
     pub const OUT_OF_MEMORY: &str = "53200";

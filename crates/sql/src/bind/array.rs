@@ -47,7 +47,7 @@ pub(super) fn template(ty: TypeId) -> Expr {
 
 impl<'a> Binder<'a> {
     /// A call of a function that has no name in SQL.
-    fn unnamed(&self, function: FuncId, args: Vec<Expr>, ty: Type, place: u32) -> Expr {
+    pub(super) fn unnamed(&self, function: FuncId, args: Vec<Expr>, ty: Type, place: u32) -> Expr {
         if self.is_verbatim() {
             return Expr { kind: ExprKind::Call { func: function, args }, ty, at: place };
         }

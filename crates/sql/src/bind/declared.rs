@@ -122,7 +122,16 @@ impl<'q> Declarations<'q> {
             Some(Rel::With(n)) => {
                 let found = scopes.iter().enumerate().rev().find_map(|(at, q)| {
                     let with = (*q)?.with.iter().find(|w| w.number == *n)?;
-                    Some(self.target(&with.query, column, &scopes[..at]))
+                    let outer = &scopes[..at];
+                    Some(match &with.query.set {
+                        // Its right side reads it again.
+                        Some(set) if with.recursive => {
+                            let scopes: Vec<Option<&Query>> =
+                                outer.iter().copied().chain([Some(&with.query)]).collect();
+                            self.target(&set.left, column, &scopes)
+                        }
+                        _ => self.target(&with.query, column, outer),
+                    })
                 });
                 found.unwrap_or_default()
             }

@@ -122,7 +122,14 @@ impl<'a> Binder<'a> {
             let cte = &mut self.ctes[i];
             cte.with.uses += 1;
             let (number, columns) = (cte.with.number, cte.columns.clone());
-            return self.add(Rel::With(number), columns, name, None, alias, v.location);
+            let unstarred = if cte.behind == self.levels.len() { 0 } else { cte.unstarred };
+            let added = self.add(Rel::With(number), columns, name, None, alias, v.location)?;
+            if let From::Rel(rel) = added.0
+                && unstarred > 0
+            {
+                self.level().unstarred.push((rel, unstarred));
+            }
+            return Ok(added);
         }
         let ((rel, columns, own), view) = self.relation(v)?;
         let system = own.clone().filter(|_| matches!(rel, Rel::System(_)));

@@ -57,6 +57,7 @@ mod material;
 pub mod names;
 mod order;
 mod owner;
+mod recursion;
 mod rights;
 pub mod role;
 pub mod routine;
@@ -69,6 +70,7 @@ mod set;
 mod setop;
 mod special;
 mod subquery;
+pub mod trail;
 pub(crate) mod updatable;
 mod user_type;
 mod utility;
@@ -242,6 +244,8 @@ pub struct Binder<'a> {
     ctes: Vec<Cte>,
     /// The names of WITH queries that cannot be seen yet.
     later_ctes: Vec<&'a str>,
+    /// The recursions whose second sides are being bound.
+    recursions: Vec<u16>,
     /// How many WITH queries have a number.
     withs: u16,
     queries: u32,
@@ -296,6 +300,7 @@ impl<'a> Binder<'a> {
             collation: None,
             ctes: Vec::new(),
             later_ctes: Vec::new(),
+            recursions: Vec::new(),
             withs: 0,
             queries: 0,
             notices: Vec::new(),

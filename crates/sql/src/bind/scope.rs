@@ -126,6 +126,8 @@ pub struct Level {
     pub has_outer_join: bool,
     /// The relation of a row that is not a table's yet: the one that an insert proposed.
     pub proposed: Option<u16>,
+    /// The relations of which `*` means some columns only, and how many it leaves out, the last ones.
+    pub unstarred: Vec<(u16, usize)>,
     /// How it was written, if that is wanted.
     pub written: Option<Box<Written>>,
 }
@@ -157,6 +159,7 @@ impl Level {
             sets: Vec::new(),
             has_outer_join: false,
             proposed: None,
+            unstarred: Vec::new(),
             written: None,
         }
     }
@@ -176,6 +179,17 @@ impl Level {
     /// All columns of an item.
     pub fn item_columns(&self, item: &Item) -> Vec<(String, Expr)> {
         (0..).map_while(|i| self.item_column(item, i)).collect()
+    }
+
+    /// The columns of an item that `*` means.
+    fn starred(&self, item: &Item) -> Vec<(String, Expr)> {
+        let mut columns = self.item_columns(item);
+        if let ItemColumns::Rel(rel) = item.columns
+            && let Some((_, last)) = self.unstarred.iter().find(|u| u.0 == rel)
+        {
+            columns.truncate(columns.len().saturating_sub(*last));
+        }
+        columns
     }
 
     /// Whether an item is a table, under its own name or another.
@@ -252,6 +266,10 @@ pub fn unnamed(e: Expr) -> Expr {
 pub struct Cte {
     pub with: With,
     pub columns: Vec<(String, Type)>,
+    /// How many of them, the last ones, are SEARCH's and CYCLE's: `*` means these only in the FROM of the
+    /// query that stands behind, where there are so many levels.
+    pub unstarred: usize,
+    pub behind: usize,
 }
 
 fn ambiguous(name: &str, location: i32) -> SqlError {
@@ -587,7 +605,7 @@ impl<'a> Binder<'a> {
                     return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
                 }
                 let items = level.seen().iter().filter(|i| i.by_column);
-                return Ok(items.flat_map(|i| level.item_columns(i)).collect());
+                return Ok(items.flat_map(|i| level.starred(i)).collect());
             }
             [table] => (None, table),
             [schema, table] => (Some(schema), table),
@@ -596,7 +614,7 @@ impl<'a> Binder<'a> {
         for (depth, level) in self.visible_levels() {
             let mut items = level.seen().iter().filter(|i| self.is_meant(i, schema, table));
             if let Some(item) = items.next() {
-                let columns = level.item_columns(item);
+                let columns = level.starred(item);
                 return Ok(columns.into_iter().map(|(n, e)| (n, outer(e, depth))).collect());
             }
         }

@@ -3,7 +3,7 @@
 use super::from::rename;
 use super::scope::{Clause, Cte, column};
 use super::tree::{at, at_expr, kind, list, need, refuse, refuse_at, strings, unexpected};
-use super::{Binder, coerce, expr, group};
+use super::{Binder, coerce, expr, group, recursion};
 use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target, With};
 use crate::parse::tree::{
     self, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation, node::Node as Kind,
@@ -69,6 +69,9 @@ impl<'a> Binder<'a> {
             let window_calls = std::mem::take(&mut level.window_calls);
             let places = level.end_sets();
             let rels = std::mem::take(&mut level.rels);
+            if !aggregates.is_empty() && b.reads_last_turn(&rels) {
+                return Err(recursion::no_aggregates(targets.iter().map(|t| &t.expr).chain(&having)));
+            }
             let grouped = !group_by.is_empty() || !aggregates.is_empty() || having.is_some();
             let mut query = Query {
                 rels,
@@ -367,55 +370,76 @@ impl<'a> Binder<'a> {
         f: impl FnOnce(&mut Self) -> SqlResult<T>,
     ) -> SqlResult<(T, Vec<With>)> {
         let Some(with) = with else { return Ok((f(self)?, Vec::new())) };
-        refuse_at(with.recursive, "WITH RECURSIVE", with.location)?;
         let before = self.ctes.len();
         let result = self.with_queries(with, before).and_then(|()| f(self));
         let own = self.ctes.drain(before..).map(|c| c.with).collect();
         Ok((result?, own))
     }
 
-    /// The queries of a WITH clause: each sees those before it.
+    /// The queries of a WITH clause: each sees those before it; with RECURSIVE, all that do not rest on it.
     fn with_queries(&mut self, with: &'a tree::WithClause, before: usize) -> SqlResult<()> {
-        for (n, node) in with.ctes.iter().enumerate() {
+        let mut list = Vec::with_capacity(with.ctes.len());
+        for node in &with.ctes {
             let Kind::CommonTableExpr(c) = kind(node)? else { return Err(unexpected("WITH")) };
-            refuse_at(c.search_clause.is_some(), "SEARCH", c.location)?;
-            refuse_at(c.cycle_clause.is_some(), "CYCLE", c.location)?;
-            let materialized = match c.ctematerialized() {
-                tree::CteMaterialize::Always => Some(true),
-                tree::CteMaterialize::Never => Some(false),
-                _ => None,
-            };
-            if self.ctes[before..].iter().any(|o| o.with.name == c.ctename) {
+            if list.iter().any(|o: &&tree::CommonTableExpr| o.ctename == c.ctename) {
                 let message = format!("WITH query name \"{}\" specified more than once", c.ctename);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_ALIAS, message), c.location));
             }
-            let Kind::SelectStmt(query) = kind(need(&c.ctequery)?)? else {
-                return Err(at(SqlError::unsupported("a data-modifying statement in WITH"), c.location));
-            };
-            let seen = self.later_ctes.len();
-            self.later_ctes.extend(with.ctes[n..].iter().filter_map(|node| match kind(node) {
-                Ok(Kind::CommonTableExpr(c)) => Some(c.ctename.as_str()),
-                _ => None,
-            }));
-            let query = self.settled_select(query);
-            self.later_ctes.truncate(seen);
-            let query = query?;
-            let mut columns = query.columns();
-            let what = format!("WITH query \"{}\"", c.ctename);
-            rename(&mut columns, &what, &strings(&c.aliascolnames)?, |c| &mut c.0)
-                .map_err(|e| at(e, c.location))?;
-            let number = self.withs;
-            self.withs = number.checked_add(1).ok_or_else(|| {
-                SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
-                    .detail("It has more than 65,535 WITH queries.")
-            })?;
-            if let Some(notes) = self.notes.as_mut().filter(|_| !c.aliascolnames.is_empty()) {
-                let names = columns.iter().map(|c| c.0.clone()).collect();
-                notes.get_mut().with_columns.insert(number, names);
-            }
-            let with = With { number, name: c.ctename.clone(), query, uses: 0, materialized };
-            self.ctes.push(Cte { with, columns });
+            list.push(&**c);
         }
+        if with.recursive {
+            for item in recursion::in_order(&list)? {
+                self.with_query(item.query, item.reads_itself)?;
+                let number = self.ctes.last().map_or(0, |c| c.with.number);
+                if let Some(notes) = &mut self.notes {
+                    notes.get_mut().recursive.insert(number);
+                }
+            }
+            return Ok(());
+        }
+        for (n, c) in list.iter().enumerate() {
+            let seen = self.later_ctes.len();
+            self.later_ctes.extend(list[n..].iter().map(|c| c.ctename.as_str()));
+            let done = self.with_query(c, false);
+            self.later_ctes.truncate(seen);
+            done?;
+        }
+        debug_assert_eq!(self.ctes.len(), before + list.len());
+        Ok(())
+    }
+
+    fn with_query(&mut self, c: &'a tree::CommonTableExpr, reads_itself: bool) -> SqlResult<()> {
+        let Kind::SelectStmt(s) = kind(need(&c.ctequery)?)? else {
+            return Err(at(SqlError::unsupported("a data-modifying statement in WITH"), c.location));
+        };
+        let materialized = match c.ctematerialized() {
+            tree::CteMaterialize::Always => Some(true),
+            tree::CteMaterialize::Never => Some(false),
+            _ => None,
+        };
+        let number = self.withs;
+        self.withs = number.checked_add(1).ok_or_else(|| {
+            SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
+                .detail("It has more than 65,535 WITH queries.")
+        })?;
+        let (query, columns, unstarred) = if reads_itself {
+            self.recursive_query(c, s, number)?
+        } else {
+            if c.search_clause.is_some() || c.cycle_clause.is_some() {
+                let error = SqlError::new(sqlstate::SYNTAX_ERROR, "WITH query is not recursive");
+                return Err(at(error, c.location));
+            }
+            let query = self.settled_select(s)?;
+            let columns = with_columns(c, query.columns())?;
+            (query, columns, 0)
+        };
+        if let Some(notes) = self.notes.as_mut().filter(|_| !c.aliascolnames.is_empty()) {
+            let names = columns.iter().take(c.aliascolnames.len()).map(|c| c.0.clone()).collect();
+            notes.get_mut().with_columns.insert(number, names);
+        }
+        let name = c.ctename.clone();
+        let with = With { number, name, query, uses: 0, recursive: reads_itself, materialized };
+        self.ctes.push(Cte { with, columns, unstarred, behind: self.levels.len() + 1 });
         Ok(())
     }
 
@@ -423,6 +447,16 @@ impl<'a> Binder<'a> {
     pub(super) fn find_cte(&self, name: &str) -> Option<usize> {
         self.ctes.iter().rposition(|c| c.with.name == name)
     }
+}
+
+/// The columns of a WITH query, by the names that it gives them.
+pub fn with_columns(
+    c: &tree::CommonTableExpr,
+    mut columns: Vec<(String, Type)>,
+) -> SqlResult<Vec<(String, Type)>> {
+    let what = format!("WITH query \"{}\"", c.ctename);
+    rename(&mut columns, &what, &strings(&c.aliascolnames)?, |c| &mut c.0).map_err(|e| at(e, c.location))?;
+    Ok(columns)
 }
 
 /// Columns of a result, of GROUP BY and of ORDER BY are numbered with sixteen bits; the limit is

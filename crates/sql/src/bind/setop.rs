@@ -26,39 +26,51 @@ impl<'a> Binder<'a> {
         let (query, _) = self.nested(Clause::From, |b| {
             let left = b.select(left)?;
             let right = b.select(right)?;
-            let (mut types, mut names) = (Vec::new(), Vec::new());
-            if left.visible().count() != right.visible().count() {
-                let message = format!("each {name} query must have the same number of columns");
-                let here = right.visible().next().map_or(u32::MAX, |t| t.expr.at);
-                return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
-            }
-            for (l, r) in left.visible().zip(right.visible()) {
-                names.push(l.name.clone());
-                let ty = coerce::common_type(&[&l.expr, &r.expr], name)?;
-                if !(s.all && operation == SetOperation::Union) {
-                    super::json::check_comparable(&Expr { ty, ..l.expr.clone() }, false)?;
-                }
-                types.push(ty);
-            }
-            let convert = |b: &mut Self, q| {
-                coerce::convert_targets(b, q, &mut |b, i, e| {
-                    let mut e = b.cast_all(vec![e], types[i], name)?;
-                    Ok(e.pop().unwrap_or_else(|| constant(Value::Null, types[i], u32::MAX)))
-                })
-            };
-            let left = convert(b, left)?;
-            let right = convert(b, right)?;
-            let mut targets: Vec<Target> = types
-                .iter()
-                .zip(names)
-                .enumerate()
-                .map(|(i, (ty, name))| Target { expr: column(0, i, *ty), name, hidden: false })
-                .collect();
-            let order_by = b.sort_outcome(&s.sort_clause, &mut targets)?;
-            let (limit, offset, ties) = b.limits(s)?;
-            let set = Some(Box::new(SetQuery { operation, all: s.all, left, right }));
-            Ok(Query { set, targets, order_by, limit, offset, ties, ..Query::default() })
+            b.set_of(s, (operation, name), left, right)
         })?;
         Ok(query)
+    }
+
+    /// The query of this level that is a set operation of two, whose columns get common types.
+    pub(super) fn set_of(
+        &mut self,
+        s: &'a SelectStmt,
+        (operation, name): (SetOperation, &str),
+        left: Query,
+        right: Query,
+    ) -> SqlResult<Query> {
+        let b = self;
+        let (mut types, mut names) = (Vec::new(), Vec::new());
+        if left.visible().count() != right.visible().count() {
+            let message = format!("each {name} query must have the same number of columns");
+            let here = right.visible().next().map_or(u32::MAX, |t| t.expr.at);
+            return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+        }
+        for (l, r) in left.visible().zip(right.visible()) {
+            names.push(l.name.clone());
+            let ty = coerce::common_type(&[&l.expr, &r.expr], name)?;
+            if !(s.all && operation == SetOperation::Union) {
+                super::json::check_comparable(&Expr { ty, ..l.expr.clone() }, false)?;
+            }
+            types.push(ty);
+        }
+        let convert = |b: &mut Self, q| {
+            coerce::convert_targets(b, q, &mut |b, i, e| {
+                let mut e = b.cast_all(vec![e], types[i], name)?;
+                Ok(e.pop().unwrap_or_else(|| constant(Value::Null, types[i], u32::MAX)))
+            })
+        };
+        let left = convert(b, left)?;
+        let right = convert(b, right)?;
+        let mut targets: Vec<Target> = types
+            .iter()
+            .zip(names)
+            .enumerate()
+            .map(|(i, (ty, name))| Target { expr: column(0, i, *ty), name, hidden: false })
+            .collect();
+        let order_by = b.sort_outcome(&s.sort_clause, &mut targets)?;
+        let (limit, offset, ties) = b.limits(s)?;
+        let set = Some(Box::new(SetQuery { operation, all: s.all, left, right }));
+        Ok(Query { set, targets, order_by, limit, offset, ties, ..Query::default() })
     }
 }

@@ -6,10 +6,11 @@
 //! 1. An expression with a note has its number for a place, from [`FIRST`] on.
 //! 2. What names a relation that has a number is not looked into: a view is a relation without a query.
 use super::Binder;
+use super::trail::Trail;
 use crate::bound::{Expr, Query};
 use ondol_engine::Name;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The first number of a note (1). Places in a text are less.
 pub const FIRST: u32 = 1 << 31;
@@ -107,6 +108,10 @@ pub struct Notes {
     pub list: Vec<Note>,
     /// The names of columns that a WITH query is given, by its number.
     pub with_columns: BTreeMap<u16, Vec<String>>,
+    /// The WITH queries whose clauses say RECURSIVE.
+    pub recursive: BTreeSet<u16>,
+    /// What stands behind WITH queries, by their numbers.
+    pub trails: BTreeMap<u16, Trail>,
 }
 
 impl Notes {

@@ -363,6 +363,8 @@ opcodes! {
     /// Fills the list with those of a system view's rows in which the column has the value of the key, and
     /// perhaps with others.
     122 SystemRowsOf { mat: Mat, view: Name, column: Col, key: Reg };
+    /// Each of two lists gets the other's rows.
+    123 MatSwap { a: Mat, b: Mat };
 
     /// Empties the sorter.
     128 SortClear { sort: Sort };

@@ -204,6 +204,7 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::HashCol { hash, column: c, .. } => column(c.0, p.hashes[hash.0 as usize].width as usize),
         Op::MatPut { mat, row } => width("row", row.count as usize, p.mats[mat.0 as usize] as usize),
         Op::MatCol { mat, column: c, .. } => column(c.0, p.mats[mat.0 as usize] as usize),
+        Op::MatSwap { a, b } => width("list", p.mats[a.0 as usize] as usize, p.mats[b.0 as usize] as usize),
         Op::FunctionRows { function, args, .. } => {
             width("arguments", args.count as usize, p.functions[function.0 as usize].args.len())
         }

@@ -1,11 +1,13 @@
 //! Queries: their clauses, in PostgreSQL's order and on its lines.
 use super::name::written;
 use super::{ITEM, JOIN, STANDARD, Scope, Scribe};
+use crate::bind::trail::Trail;
 use crate::bind::written::{Call, Note, WrittenJoin};
 use crate::bound::{CTID, Expr, ExprKind, From, JoinKind, OrderKey, Query, Rel, SetOperation, With};
 use ondol_engine::name::PG_CATALOG;
 use ondol_engine::view::{Slot, using};
 use ondol_engine::{LockStrength, Name, Wait};
+use ondol_types::Value;
 use ondol_types::func::id;
 use ondol_types::name::quote;
 
@@ -87,7 +89,8 @@ impl<'q> Scribe<'q> {
             return;
         }
         self.indent += STANDARD;
-        self.put(" WITH ");
+        let recursive = with.iter().any(|w| self.notes.recursive.contains(&w.number));
+        self.put(if recursive { " WITH RECURSIVE " } else { " WITH " });
         for (n, w) in with.iter().enumerate() {
             self.put(if n > 0 { ", " } else { "" });
             self.with.push((w.number, &w.name));
@@ -105,10 +108,51 @@ impl<'q> Scribe<'q> {
             self.line("", 0, 0, 0);
             self.inner_query(&w.query, None, true);
             self.line("", 0, 0, 0);
-            self.put(")")
+            self.put(")");
+            if let Some(trail) = self.notes.trails.get(&w.number) {
+                self.trail(trail)
+            }
         }
         self.indent -= STANDARD;
         self.line("", 0, 0, 0)
+    }
+
+    /// SEARCH and CYCLE.
+    fn trail(&mut self, trail: &'q Trail) {
+        let names = |s: &Self, list: &[String]| -> String {
+            list.iter().map(|n| s.name(n)).collect::<Vec<_>>().join(", ")
+        };
+        if let Some(s) = &trail.search {
+            let order = if s.breadth { "BREADTH" } else { "DEPTH" };
+            let text =
+                format!(" SEARCH {order} FIRST BY {} SET {}", names(self, &s.by), self.name(&s.column));
+            self.put(&text)
+        }
+        if let Some(c) = &trail.cycle {
+            let text = format!(" CYCLE {} SET {}", names(self, &c.by), self.name(&c.mark));
+            self.put(&text);
+            let is = |e: &Expr, v: bool| matches!(e.kind, ExprKind::Const(Value::Bool(b)) if b == v);
+            if !(is(&c.value, true) && is(&c.default, false)) {
+                self.put(" TO ");
+                self.mark(&c.value);
+                self.put(" DEFAULT ");
+                self.mark(&c.default)
+            }
+            let text = format!(" USING {}", self.name(&c.path));
+            self.put(&text)
+        }
+    }
+
+    /// A constant of CYCLE. As PostgreSQL shows it, it is a cast, which cannot stand there.
+    fn mark(&mut self, e: &'q Expr) {
+        match &e.kind {
+            ExprKind::Const(v) if self.is_stored() && !v.is_null() => {
+                let (mut scratch, mut text) = (Vec::new(), String::new());
+                ondol_types::text::output(v.as_ref(&mut scratch), e.ty, &mut text);
+                self.put(&format!("{} '{}'", e.ty, text.replace('\'', "''")))
+            }
+            _ => self.expr(e, false),
+        }
     }
 
     fn plain(&mut self, q: &'q Query, names: Option<&[String]>, visible: bool) {
@@ -542,7 +586,8 @@ impl<'q> Scribe<'q> {
         let inner = if in_parens { STANDARD } else { 0 };
         self.put(if in_parens { "(" } else { "" });
         self.line("", inner, 0, 0);
-        self.arm(&set.right, names, visible);
+        // The first side tells what the columns are called.
+        self.arm(&set.right, names, false);
         self.indent -= if self.is_stored() { 0 } else { inner };
         if in_parens {
             self.line(")", 0, 0, 0)

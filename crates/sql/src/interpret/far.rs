@@ -557,6 +557,7 @@ pub(super) fn exec(
             set!(dst, f.mats[mat.0 as usize].get(column.0 as usize, &mut f.memory));
             f.charge_memory()?
         }
+        Op::MatSwap { a, b } => f.mats.swap(a.0 as usize, b.0 as usize),
         Op::MatSize { dst, mat } => set!(dst, Datum::int(f.mats[mat.0 as usize].store.rows as i64)),
         Op::SystemRows { mat, view } => {
             let list = &mut f.mats[mat.0 as usize];

@@ -367,6 +367,7 @@ impl<'a> Show<'_, 'a> {
                 }
                 .to_string();
             }
+            Operator::Recursion { .. } => out.kind = "Recursive Union".to_string(),
         }
         if !n.filter.is_empty() {
             out.properties.push((filter, conjunction(&n.filter, names)));
@@ -379,15 +380,18 @@ impl<'a> Show<'_, 'a> {
                 _ => child,
             });
         }
-        if let Operator::SetOperation { left, right, .. } = &n.operator {
-            for side in [left, right] {
-                let child = self.rows(side, Place::Member);
-                out.children.push(child);
-            }
+        let sides = match &n.operator {
+            Operator::SetOperation { left, right, .. } => vec![(left, Place::Member), (right, Place::Member)],
+            Operator::Recursion { left, right, .. } => vec![(left, Place::Outer), (right, Place::Inner)],
+            _ => Vec::new(),
+        };
+        for (side, place) in &sides {
+            let child = self.rows(side, *place);
+            out.children.push(child);
         }
         let mut list = Vec::new();
         n.own_exprs(&mut |e| list.push(e));
-        if !matches!(n.operator, Operator::SetOperation { .. }) {
+        if sides.is_empty() {
             self.queries_of(&list, &mut out);
         }
         out
@@ -425,6 +429,9 @@ impl<'a> Show<'_, 'a> {
             Source::With { number, .. } => {
                 let name = self.statement.with.get(*number as usize).map_or("", |w| w.0);
                 (out.kind, out.over) = ("CTE Scan".into(), named(name, alias));
+            }
+            Source::Working { name, .. } => {
+                (out.kind, out.over) = ("WorkTable Scan".into(), named(name, alias));
             }
             Source::Function { function, .. } => {
                 (out.kind, out.over) = ("Function Scan".into(), named(&function.name, alias));

@@ -21,6 +21,9 @@ use std::collections::HashSet;
 /// An order of one rel's columns: (column, desc, nulls first).
 pub type Wanted = (u16, Vec<(u16, bool, bool)>);
 
+/// How many rows a turn of a recursion is taken to give.
+const WORKING_ROWS: f64 = 100.0;
+
 /// An input of a join: what is no join or filter itself.
 struct Input<'a> {
     /// The relation that it gives, of a scan.
@@ -66,6 +69,7 @@ pub fn plan<'a>(planner: &Planner<'a, '_>, tree: &'a Logical, want: &Want) -> Sq
             Logical::Scan { rel, source } => {
                 let rows = match source {
                     Source::Table(t) => table_rows(t),
+                    Source::Working { .. } => WORKING_ROWS,
                     Source::With { number, .. } => {
                         planner.with_rows.get(*number as usize).copied().unwrap_or(1000.0)
                     }
@@ -437,6 +441,12 @@ fn scan<'a>(rel: u16, source: &'a Source, choice: Choice<'a>, conditions: Vec<&'
     Node { filter, ..Node::new(Operator::Scan { rel, source, access, recheck, proven }, rows) }
 }
 
+/// Whether a scan's rows are kept anyway, so that they can be gone through again and again.
+fn is_kept(tree: &Logical) -> bool {
+    let Logical::Scan { source, .. } = tree else { return false };
+    matches!(source, Source::With { streamed: false, .. } | Source::Working { .. })
+}
+
 /// How the input would come next.
 fn step<'a>(
     cx: &Joins<'a>,
@@ -461,7 +471,7 @@ fn step<'a>(
             Logical::Scan { source: Source::Values(rows), .. } => rows.len() as f64,
             Logical::Scan { source: Source::Foreign(table), .. } => table.estimate_rows(),
             Logical::Scan { source: Source::Function { .. }, .. } => 100.0,
-            Logical::Scan { source: Source::With { .. }, .. } => entry.rows,
+            Logical::Scan { source: Source::With { .. } | Source::Working { .. }, .. } => entry.rows,
             Logical::Scan { .. } => 1000.0,
             _ => entry.planned.as_ref().map_or(100.0, |p| p.rows),
         };
@@ -472,8 +482,7 @@ fn step<'a>(
         };
         let method = match (done.is_some(), lateral) {
             (true, false) if !keys.is_empty() => Method::Hash(keys),
-            // Its rows are kept anyway.
-            _ if matches!(entry.tree, Logical::Scan { source: Source::With { .. }, .. }) => Method::Loop,
+            _ if is_kept(entry.tree) => Method::Loop,
             (true, false) => Method::Kept,
             _ => Method::Loop,
         };

@@ -24,7 +24,11 @@
 //!   is in.
 //! - **Y4** A WITH query that is kept stands in [`Statement::with`], behind those whose rows it reads; its
 //!   rows are made when the first of them is asked for, once in an execution, or, if it uses columns of rows
-//!   outside it, once in a run of the query that it stands before.
+//!   outside it, once in a run of the query that it stands before. Those of a recursion are made turn by
+//!   turn, as far as they are asked for.
+//! - **Y5** The rows that the last turn of a recursion gave are read by [`Source::Working`], in its right side
+//!   alone. What reads them uses a column of the relation `work`, as if it were one of a row outside: so
+//!   whatever rests on them is known to change from turn to turn. Nothing has that column.
 use crate::bound::{self, Inner, SetOperation};
 use crate::foreign::ForeignTable;
 use ondol_engine::{FunctionDef, LockStrength, Table, Wait};
@@ -222,6 +226,17 @@ pub enum Logical {
         left: Box<Block>,
         right: Box<Block>,
     },
+    /// The rows of the left side, then those that the right side makes of them, then those that it makes of
+    /// these, and so on until there are none; without `all` each row once. The columns of `rel` are those of
+    /// either side.
+    Recursion {
+        rel: u16,
+        /// What stands for the rows of the last turn (Y5).
+        work: u16,
+        all: bool,
+        left: Box<Block>,
+        right: Box<Block>,
+    },
 }
 
 /// Where a scan's rows come from.
@@ -235,6 +250,16 @@ pub enum Source {
         /// In [`Statement::with`].
         number: u16,
         /// The columns of rows outside it that it uses.
+        outer: Vec<Expr>,
+        /// It is a recursion that is read here alone, and once in a run of the query that it stands before:
+        /// its rows are handed on as they are made, and not kept.
+        streamed: bool,
+    },
+    /// What the last turn of a recursion gave (Y5), by the recursion's name.
+    Working {
+        work: u16,
+        name: String,
+        /// The column of `work`.
         outer: Vec<Expr>,
     },
     Function {
@@ -261,6 +286,7 @@ impl std::fmt::Debug for Source {
             Source::Table(t) => write!(f, "{}", t.def.name),
             Source::Values(v) => write!(f, "Values({v:?})"),
             Source::With { number, .. } => write!(f, "With({number})"),
+            Source::Working { work, .. } => write!(f, "Working({work})"),
             Source::Function { function, args } => write!(f, "{}({args:?})", function.name),
             Source::Foreign(t) => write!(f, "{}", t.name()),
             Source::System(n) => write!(f, "{n}"),
@@ -407,7 +433,9 @@ impl Logical {
             | Logical::Lock { input, .. }
             | Logical::With { input, .. } => vec![input],
             Logical::Join { left, right, .. } => vec![left, right],
-            Logical::SetOperation { left, right, .. } => vec![&mut left.tree, &mut right.tree],
+            Logical::SetOperation { left, right, .. } | Logical::Recursion { left, right, .. } => {
+                vec![&mut left.tree, &mut right.tree]
+            }
         }
     }
 
@@ -418,7 +446,7 @@ impl Logical {
             Logical::Scan { source, .. } => match source {
                 Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
                 Source::Values(rows) => rows.iter_mut().flatten().for_each(f),
-                Source::With { outer, .. } => outer.iter_mut().for_each(f),
+                Source::With { outer, .. } | Source::Working { outer, .. } => outer.iter_mut().for_each(f),
                 Source::Function { args, .. } => args.iter_mut().for_each(f),
                 Source::Series { start, stop, step, by } => {
                     [start, stop, step].into_iter().chain(by.as_mut().map(|b| &mut b.0)).for_each(f)
@@ -443,7 +471,7 @@ impl Logical {
             Logical::Limit { limit, offset, ties, .. } => {
                 limit.iter_mut().chain(offset).chain(ties).for_each(f)
             }
-            Logical::SetOperation { left, right, .. } => {
+            Logical::SetOperation { left, right, .. } | Logical::Recursion { left, right, .. } => {
                 left.output.iter_mut().chain(&mut right.output).for_each(f)
             }
         }
@@ -472,7 +500,9 @@ impl Logical {
             | Logical::Lock { input, .. }
             | Logical::With { input, .. } => vec![input],
             Logical::Join { left, right, .. } => vec![left, right],
-            Logical::SetOperation { left, right, .. } => vec![&left.tree, &right.tree],
+            Logical::SetOperation { left, right, .. } | Logical::Recursion { left, right, .. } => {
+                vec![&left.tree, &right.tree]
+            }
         }
     }
 
@@ -483,7 +513,7 @@ impl Logical {
             Logical::Scan { source, .. } => match source {
                 Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
                 Source::Values(rows) => rows.iter().flatten().for_each(f),
-                Source::With { outer, .. } => outer.iter().for_each(f),
+                Source::With { outer, .. } | Source::Working { outer, .. } => outer.iter().for_each(f),
                 Source::Function { args, .. } => args.iter().for_each(f),
                 Source::Series { start, stop, step, by } => {
                     [start, stop, step].into_iter().chain(by.as_ref().map(|b| &b.0)).for_each(f)
@@ -506,7 +536,9 @@ impl Logical {
             }
             Logical::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),
             Logical::Limit { limit, offset, ties, .. } => limit.iter().chain(offset).chain(ties).for_each(f),
-            Logical::SetOperation { left, right, .. } => left.output.iter().chain(&right.output).for_each(f),
+            Logical::SetOperation { left, right, .. } | Logical::Recursion { left, right, .. } => {
+                left.output.iter().chain(&right.output).for_each(f)
+            }
         }
     }
 
@@ -524,7 +556,8 @@ impl Logical {
             | Logical::ProjectSet { rel, .. }
             | Logical::Aggregate { rel, .. }
             | Logical::Window { rel, .. }
-            | Logical::SetOperation { rel, .. } => Some(*rel),
+            | Logical::SetOperation { rel, .. }
+            | Logical::Recursion { rel, .. } => Some(*rel),
             _ => None,
         }
     }
@@ -574,6 +607,9 @@ fn free<'a>(tree: &'a Logical, output: &'a [Expr]) -> BTreeMap<(u16, u16), &'a E
     };
     tree.each(&mut |l| {
         own.extend(l.own_relation());
+        if let Logical::Recursion { work, .. } = l {
+            own.insert(*work);
+        }
         l.own_exprs(&mut note);
     });
     output.iter().for_each(note);

@@ -96,8 +96,12 @@ struct Level {
 
 /// What a WITH query that can be seen is.
 enum Named<'b> {
-    /// Its number in [`Statement::with`], and the columns that it uses of rows outside it.
-    Kept(u16, Vec<Expr>),
+    /// Its number in [`Statement::with`], and the columns that it uses of rows outside it. Of a recursion that
+    /// is named once only: how many levels there are where that is in the FROM of the query behind it.
+    Kept(u16, Vec<Expr>, Option<usize>),
+    /// It is a recursion, within its right side: the relation that its last turn's rows are known by
+    /// (logical/Y5), and its name.
+    Working(u16, &'b str),
     /// It stands where it is used, as if within the so many outermost levels only.
     Inline(&'b Query, usize),
 }
@@ -212,7 +216,7 @@ impl<'b> Lower<'b, '_> {
         for w in list.iter().filter(|w| w.uses > 0) {
             let named = if w.is_kept() {
                 let before = std::mem::take(&mut self.longest);
-                let block = self.query(&w.query)?;
+                let block = if w.recursive { self.recursion(w)? } else { self.query(&w.query)? };
                 let chain = 1 + std::mem::replace(&mut self.longest, before);
                 // The code of one stands within that of those that read it.
                 if chain > MAX_LEVELS {
@@ -226,7 +230,8 @@ impl<'b> Lower<'b, '_> {
                     dependent.push(number);
                 }
                 self.with.push((w.name.clone(), block));
-                Named::Kept(number, outer)
+                let alone = (w.recursive && w.uses == 1).then_some(self.levels.len() + 1);
+                Named::Kept(number, outer, alone)
             } else {
                 Named::Inline(&w.query, self.levels.len())
             };
@@ -235,15 +240,47 @@ impl<'b> Lower<'b, '_> {
         Ok(dependent)
     }
 
+    /// A WITH query that reads itself.
+    fn recursion(&mut self, w: &'b bound::With) -> SqlResult<Block> {
+        let Some(set) = &w.query.set else { return Err(internal("a recursion of one query")) };
+        (self.count, self.depth) = (self.count + 1, self.depth + 1);
+        if self.count > MAX_QUERIES as usize || self.depth > MAX_LEVELS {
+            return Err(too_complex());
+        }
+        let seen = self.named.len();
+        let with = self.with_queries(&w.query.with)?;
+        self.levels.push(Level { rels: Vec::new(), groups: None });
+        let left = Box::new(self.query(&set.left)?);
+        let work = self.relation("", vec![(String::new(), Type::INT8)])?;
+        self.named.push((w.number, Named::Working(work, &w.name)));
+        let right = Box::new(self.query(&set.right)?);
+        self.levels.pop();
+        self.named.truncate(seen);
+        self.depth -= 1;
+        let columns = set.left.columns();
+        let rel = self.relation("", columns.clone())?;
+        let output = columns.iter().enumerate().map(|(n, c)| column(rel, n, c.1)).collect();
+        let mut tree = Logical::Recursion { rel, work, all: set.all, left, right };
+        if !with.is_empty() {
+            tree = Logical::With { queries: with, input: Box::new(tree) };
+        }
+        Ok(Block { tree, output })
+    }
+
     /// A WITH query where it is used.
     fn with(&mut self, rel: u16, number: u16) -> SqlResult<Logical> {
         let at = self.named.iter().rposition(|n| n.0 == number);
         let at = at.ok_or_else(|| internal("a WITH query that is nowhere"))?;
         match &self.named[at].1 {
-            Named::Kept(number, outer) => {
+            Named::Kept(number, outer, alone) => {
                 self.longest = self.longest.max(self.chains.get(*number as usize).copied().unwrap_or(0));
-                let source = Source::With { number: *number, outer: outer.clone() };
+                let streamed = *alone == Some(self.levels.len());
+                let source = Source::With { number: *number, outer: outer.clone(), streamed };
                 Ok(Logical::Scan { rel, source })
+            }
+            &Named::Working(work, name) => {
+                let outer = vec![column(work, 0, Type::INT8)];
+                Ok(Logical::Scan { rel, source: Source::Working { work, name: name.into(), outer } })
             }
             &Named::Inline(query, levels) => {
                 let inner = self.levels.split_off(levels);

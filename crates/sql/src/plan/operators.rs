@@ -36,10 +36,12 @@ pub struct Planner<'a, 'l> {
     pub with_rows: Vec<f64>,
 }
 
-/// The way to a statement's rows.
 /// How many rows a function that gives rows is taken to give.
 const SET_ROWS: f64 = 10.0;
+/// How many turns a recursion is taken to have.
+const TURNS: f64 = 10.0;
 
+/// The way to a statement's rows.
 pub fn plan<'a>(
     statement: &'a logical::Statement,
     limits: Limits<'_>,
@@ -188,6 +190,12 @@ impl<'a> Planner<'a, '_> {
                 let rows = left.node.rows + right.node.rows;
                 let (rel, operation, all) = (*rel, *operation, *all);
                 unordered(Node::new(Operator::SetOperation { rel, operation, all, left, right }, rows))
+            }
+            Logical::Recursion { rel, work, all, left, right } => {
+                let (left, right) = (Box::new(self.rows(left)?), Box::new(self.rows(right)?));
+                let rows = left.node.rows + TURNS * right.node.rows;
+                let (rel, work, all) = (*rel, *work, *all);
+                unordered(Node::new(Operator::Recursion { rel, work, all, left, right }, rows))
             }
         })
     }

@@ -177,6 +177,15 @@ pub enum Operator<'a> {
         left: Box<Subplan<'a>>,
         right: Box<Subplan<'a>>,
     },
+    /// The left side's rows, then what the right side makes of those of the turn before, which `work` stands
+    /// for.
+    Recursion {
+        rel: u16,
+        work: u16,
+        all: bool,
+        left: Box<Subplan<'a>>,
+        right: Box<Subplan<'a>>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -255,7 +264,9 @@ impl<'a> Node<'a> {
         match &self.operator {
             Operator::Nothing | Operator::Empty { .. } | Operator::Scan { .. } => Vec::new(),
             Operator::Join { outer, inner, .. } => vec![outer, inner],
-            Operator::SetOperation { left, right, .. } => vec![&left.node, &right.node],
+            Operator::SetOperation { left, right, .. } | Operator::Recursion { left, right, .. } => {
+                vec![&left.node, &right.node]
+            }
             Operator::Project { input, .. }
             | Operator::ProjectSet { input, .. }
             | Operator::Aggregate { input, .. }
@@ -272,7 +283,9 @@ impl<'a> Node<'a> {
         match &mut self.operator {
             Operator::Nothing | Operator::Empty { .. } | Operator::Scan { .. } => Vec::new(),
             Operator::Join { outer, inner, .. } => vec![outer, inner],
-            Operator::SetOperation { left, right, .. } => vec![&mut left.node, &mut right.node],
+            Operator::SetOperation { left, right, .. } | Operator::Recursion { left, right, .. } => {
+                vec![&mut left.node, &mut right.node]
+            }
             Operator::Project { input, .. }
             | Operator::ProjectSet { input, .. }
             | Operator::Aggregate { input, .. }
@@ -293,7 +306,8 @@ impl<'a> Node<'a> {
             | Operator::ProjectSet { rel, .. }
             | Operator::Aggregate { rel, .. }
             | Operator::Window { rel, .. }
-            | Operator::SetOperation { rel, .. } => Some(*rel),
+            | Operator::SetOperation { rel, .. }
+            | Operator::Recursion { rel, .. } => Some(*rel),
             _ => None,
         }
     }
@@ -325,7 +339,9 @@ impl<'a> Node<'a> {
                 match source {
                     Source::Table(_) | Source::Foreign(_) | Source::System(_) | Source::Sequence(..) => {}
                     Source::Values(rows) => rows.iter().flatten().for_each(&mut *f),
-                    Source::With { outer, .. } => outer.iter().for_each(&mut *f),
+                    Source::With { outer, .. } | Source::Working { outer, .. } => {
+                        outer.iter().for_each(&mut *f)
+                    }
                     Source::Function { args, .. } => args.iter().for_each(&mut *f),
                     Source::Series { start, stop, step, by } => {
                         [start, stop, step].into_iter().chain(by.as_ref().map(|b| &b.0)).for_each(&mut *f)
@@ -375,7 +391,7 @@ impl<'a> Node<'a> {
                 ties.iter().for_each(f)
             }
             Operator::Lock { recheck, .. } => recheck.iter().for_each(f),
-            Operator::SetOperation { left, right, .. } => {
+            Operator::SetOperation { left, right, .. } | Operator::Recursion { left, right, .. } => {
                 left.output.iter().chain(&right.output).for_each(|e| f(e))
             }
         }
@@ -392,8 +408,12 @@ impl<'a> Node<'a> {
         let mut used = BTreeSet::new();
         self.each(&mut |n| {
             own.extend(n.own_relation());
-            if let Operator::Empty { rels } = &n.operator {
-                own.extend(rels.iter().copied())
+            match &n.operator {
+                Operator::Empty { rels } => own.extend(rels.iter().copied()),
+                Operator::Recursion { work, .. } => {
+                    own.insert(*work);
+                }
+                _ => {}
             }
             n.own_exprs(&mut |e| {
                 each_column(e, &mut |rel, _, _| {

@@ -114,7 +114,7 @@ impl Node<'_> {
             }
             Operator::Lock { input, .. } => (input.cost.0, input.cost.1 + n * ROW),
             Operator::With { input, .. } => input.cost,
-            Operator::SetOperation { left, right, .. } => {
+            Operator::SetOperation { left, right, .. } | Operator::Recursion { left, right, .. } => {
                 let both = left.node.cost.1 + right.node.cost.1;
                 (left.node.cost.0, both + n * ROW)
             }

@@ -41,7 +41,7 @@ impl<'p, 'a> Names<'p, 'a> {
             Operator::Window { rel, calls, .. } => {
                 unnamed.insert(*rel, Columns::Windows(calls));
             }
-            Operator::SetOperation { rel, left, .. } => {
+            Operator::SetOperation { rel, left, .. } | Operator::Recursion { rel, left, .. } => {
                 unnamed.insert(*rel, Columns::Side(left.output.clone()));
             }
             _ => {}

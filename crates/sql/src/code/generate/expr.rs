@@ -461,6 +461,20 @@ impl<'a> Gen<'a> {
         Ok(Span::new(first, list.len()))
     }
 
+    /// Values that stand side by side already, as hash tables and sorts compare them.
+    pub fn comparable_registers(&mut self, first: u16, types: impl ExactSizeIterator<Item = Type>) -> Span {
+        let types: Vec<Type> = types.collect();
+        if !types.iter().any(|t| has_blanks(*t)) {
+            return Span::new(first, types.len());
+        }
+        let copy = self.registers(types.len());
+        for (i, ty) in (0..).zip(&types) {
+            self.op(Op::Move { dst: Out(copy + i), a: Reg(first + i) });
+            self.comparable(*ty, copy + i);
+        }
+        Span::new(copy, types.len())
+    }
+
     /// Jumps unless the condition is true.
     pub fn jump_unless(&mut self, e: &'a Expr, to: Label) -> SqlResult<()> {
         self.in_passing([e], |g| g.unless(e, to))

@@ -19,6 +19,7 @@ mod join;
 mod list;
 mod lock;
 mod modify;
+mod recursion;
 mod rows;
 mod scan;
 mod set;
@@ -136,6 +137,8 @@ pub(super) struct Gen<'a> {
     queries: &'a [Subplan<'a>],
     /// By the numbers of WITH queries.
     with: Vec<With<'a>>,
+    /// By the relations that their rows are known by: where the last turns of recursions have these.
+    working: HashMap<u16, recursion::Working>,
     /// For a sort right below a limit: the rows left to give and to skip.
     limit: Option<(u16, Option<u16>)>,
     find_function: FindFunction<'a>,
@@ -183,6 +186,7 @@ pub fn generate<'a>(
         relations: statement.relations,
         queries: &statement.queries,
         with: statement.with.iter().map(|(_, rows)| With { rows, list: None }).collect(),
+        working: HashMap::new(),
         limit: None,
         find_function,
         limits,

@@ -88,6 +88,7 @@ impl<'a> Gen<'a> {
             }
             Operator::With { queries, input } => self.forgetting(queries, node, input, consume),
             Operator::SetOperation { .. } => self.set_operation(node, consume),
+            Operator::Recursion { .. } => self.recursion(node, consume),
         }
     }
 

@@ -61,7 +61,11 @@ impl<'a> Gen<'a> {
                 let mat = self.values_list(rows, width)?;
                 self.mat_rows(rel, mat, width, node, consume)
             }
+            logical::Source::With { number, streamed: true, .. } => {
+                self.streamed_rows(rel, *number, node, consume)
+            }
             logical::Source::With { number, .. } => self.with_rows(rel, *number, node, consume),
+            logical::Source::Working { work, .. } => self.working_rows(rel, *work, node, consume),
             logical::Source::Function { function, args } => {
                 let width = self.width(rel);
                 let mat = self.mat(width);
@@ -117,7 +121,7 @@ impl<'a> Gen<'a> {
     }
 
     /// How many columns a relation has.
-    fn width(&self, rel: u16) -> usize {
+    pub fn width(&self, rel: u16) -> usize {
         self.relations.get(rel as usize).map_or(0, |r| r.columns.len())
     }
 

@@ -5,10 +5,12 @@
 //! - **H2** What depends on rows outside it is told to forget its rows where the query begins that it stands
 //!   before. Where code for that query is made once more, its list and its subroutine are others: what it
 //!   uses from outside may be elsewhere there.
+//! - **H3** Of a recursion the subroutine makes one turn's rows (sql/code/generate/recursion/U2), and is called
+//!   whenever a reader has come to the end of the list.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Consume, Gen, Source, With, internal};
-use crate::plan::physical::Node;
+use crate::plan::physical::{Node, Operator};
 use ondol_types::SqlResult;
 
 /// The list of a WITH query's rows.
@@ -55,8 +57,14 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// The list of a WITH query, filled (H1).
-    fn filled(&mut self, number: u16) -> SqlResult<Mat> {
+    /// A WITH query's recursion, if it is one.
+    fn recursion_of(&mut self, number: u16) -> SqlResult<Option<&'a Node<'a>>> {
+        let node = &self.with(number)?.rows.node;
+        Ok(matches!(node.operator, Operator::Recursion { .. }).then_some(node))
+    }
+
+    /// The list of a WITH query, filled by a call of its subroutine here (H1), and what calls it again.
+    fn filled(&mut self, number: u16) -> SqlResult<(Mat, Op)> {
         let mut list = match self.with(number)?.list {
             Some(list) => list,
             None => self.new_list(number)?,
@@ -69,13 +77,18 @@ impl<'a> Gen<'a> {
                 let (start, over, back, ret) = (self.label(), self.label(), self.label(), self.lasting());
                 self.jump(over);
                 self.here(start);
-                self.op(Op::Once { done: State(Span::new(done, 1)), to: back });
-                self.op(Op::MatClear { mat });
-                self.produce(&rows.node, &mut |g, _next| {
-                    let row = g.span(rows.output.iter().copied())?;
-                    g.op(Op::MatPut { mat, row });
-                    Ok(())
-                })?;
+                match self.recursion_of(number)? {
+                    Some(recursion) => self.turn(recursion, mat, done)?,
+                    None => {
+                        self.op(Op::Once { done: State(Span::new(done, 1)), to: back });
+                        self.op(Op::MatClear { mat });
+                        self.produce(&rows.node, &mut |g, _next| {
+                            let row = g.span(rows.output.iter().copied())?;
+                            g.op(Op::MatPut { mat, row });
+                            Ok(())
+                        })?;
+                    }
+                }
                 self.here(back);
                 self.op(Op::Return { ret: Reg(ret) });
                 self.here(over);
@@ -84,8 +97,9 @@ impl<'a> Gen<'a> {
                 (start, ret)
             }
         };
-        self.op(Op::Gosub { ret: Out(ret), to: start });
-        Ok(mat)
+        let call = Op::Gosub { ret: Out(ret), to: start };
+        self.op(call);
+        Ok((mat, call))
     }
 
     /// The rows of a WITH query, as those of a relation.
@@ -96,18 +110,63 @@ impl<'a> Gen<'a> {
         node: &'a Node<'a>,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
-        let mat = self.filled(number)?;
-        let used: Vec<u16> = self.place(rel)?.used.iter().copied().collect();
-        // Other readers move the list's own place: what is used of a row is taken at once.
-        let width = self.with(number)?.rows.output.len();
-        let first = self.registers(width);
+        let (mat, call) = self.filled(number)?;
+        let is_recursion = self.recursion_of(number)?.is_some();
         let at = self.register();
         self.op(Op::Null { dst: Out(at) });
+        self.read_list(rel, mat, node, consume, &mut |g, end| {
+            let state = State(Span::new(at, 1));
+            if is_recursion {
+                // H3: its place is kept over the call, which may move it.
+                let (there, more, before) = (g.label(), g.label(), g.register());
+                g.op(Op::Move { dst: Out(before), a: Reg(at) });
+                g.op(Op::MatRead { mat, at: state, to: more });
+                g.jump(there);
+                g.here(more);
+                g.op(call);
+                g.op(Op::Move { dst: Out(at), a: Reg(before) });
+                g.op(Op::MatRead { mat, at: state, to: end });
+                g.here(there);
+            } else {
+                g.op(Op::MatRead { mat, at: state, to: end });
+            }
+        })
+    }
+
+    /// The rows of a recursion that is read here alone, as they are made: its columns are the relation's.
+    pub fn streamed_rows(
+        &mut self,
+        rel: u16,
+        number: u16,
+        node: &'a Node<'a>,
+        consume: Consume<'_, 'a>,
+    ) -> SqlResult<()> {
+        let rows = self.with(number)?.rows;
+        self.produce(&rows.node, &mut |g, next| {
+            let first = g.span(rows.output.iter().copied())?.first;
+            g.put(rel, Source::Registers { first })?;
+            g.passed(node, next, consume)
+        })
+    }
+
+    /// The rows of a list as those of a relation: `read` goes to the next, or to its label if there is none.
+    pub fn read_list(
+        &mut self,
+        rel: u16,
+        mat: Mat,
+        node: &'a Node<'a>,
+        consume: Consume<'_, 'a>,
+        read: &mut dyn FnMut(&mut Gen<'a>, Label),
+    ) -> SqlResult<()> {
+        let used: Vec<u16> = self.place(rel)?.used.iter().copied().collect();
+        // Other readers move the list's own place: what is used of a row is taken at once.
+        let width = self.width(rel);
+        let first = self.registers(width);
         let (next, end) = (self.label(), self.label());
         let mark = self.mark();
         self.here(next);
         let reset = self.reset(mark);
-        self.op(Op::MatRead { mat, at: State(Span::new(at, 1)), to: end });
+        read(self, end);
         for column in used {
             self.op(Op::MatCol { dst: Out(first + column), mat, column: Col(column) });
         }

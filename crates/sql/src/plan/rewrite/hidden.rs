@@ -43,7 +43,7 @@ fn walk(tree: &mut Logical, hidden: &[Hidden]) -> Vec<Seen> {
                 JoinKind::Full => Vec::new(),
             }
         }
-        Logical::SetOperation { left, right, .. } => {
+        Logical::SetOperation { left, right, .. } | Logical::Recursion { left, right, .. } => {
             walk(&mut left.tree, hidden);
             walk(&mut right.tree, hidden);
             Vec::new()

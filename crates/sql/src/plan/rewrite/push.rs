@@ -140,6 +140,7 @@ fn push(tree: &mut Logical, c: &Expr) -> bool {
         | Logical::ProjectSet { .. }
         | Logical::Limit { .. }
         | Logical::Lock { .. }
+        | Logical::Recursion { .. }
         | Logical::With { .. } => false,
     }
 }
