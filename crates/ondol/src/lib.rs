@@ -81,7 +81,7 @@ pub use session::batch::Batch;
 pub use session::cursor::Cursor;
 pub use session::held::TokenQueue;
 pub use session::notify::Notification;
-pub use session::output::{Notice, Outcome, Output, Progress};
+pub use session::output::{CopiedRows, Notice, Outcome, Output, Progress};
 pub use session::params::IntoValue;
 pub use session::prepared::Prepared;
 pub use session::rows::{Column, FromValue, Iter, Row, Rows};

@@ -1,17 +1,18 @@
 //! COPY: between a table or query and a stream of text. What COPY FROM does with it is in
 //! [`crate::transfer::load`].
 use crate::session::Session;
-use crate::session::output::Output;
+use crate::session::output::{CopiedRows, Output};
 use crate::session::plan::Plan;
 use load::Into;
 use ondol_engine::error::io_state;
 use ondol_engine::{Charge, Token};
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
-use ondol_sql::copy::{CopyBuffer, CopyWriter};
+use ondol_sql::copy::{CopyBuffer, CopyWriter, binary};
 #[cfg(feature = "scan")]
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::RowView;
 use ondol_types::style::Styles;
+use ondol_types::text::Out;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::fs::File;
 use std::io::Write;
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use unfinished::Unfinished;
 
+pub(crate) mod binary_form;
 #[cfg(feature = "columnar")]
 pub(crate) mod columnar;
 #[cfg(feature = "columnar")]
@@ -62,6 +64,23 @@ fn not_built() -> SqlError {
     SqlError::unsupported("COPY in Parquet").detail("This build is without cargo's feature \"columnar\".")
 }
 
+/// Whether values' binary forms are known.
+const BINARY: bool = cfg!(feature = "server");
+
+fn no_binary() -> SqlError {
+    let error = SqlError::unsupported("COPY in binary format");
+    error.detail("This build is without cargo's feature \"server\".")
+}
+
+/// How rows lie in what is copied.
+fn rows_of(format: &CopyFormat) -> CopiedRows {
+    match format {
+        CopyFormat::Text(o) if o.binary => CopiedRows::Binary,
+        CopyFormat::Text(o) if o.csv => CopiedRows::Quoted(o.quote),
+        _ => CopiedRows::Lines,
+    }
+}
+
 /// An error of COPY with the file's name, where it was the medium's and not the data's.
 fn in_file(path: &str, e: SqlError) -> SqlError {
     match e.sqlstate() {
@@ -81,11 +100,12 @@ impl Session {
                     CopyEnd::File(path) => Some((path, open(path)?)),
                 };
                 match (format, input) {
+                    (CopyFormat::Text(options), _) if options.binary && !BINARY => return Err(no_binary()),
                     (CopyFormat::Text(options), None) => {
                         let into = Into { table: &table.0, columns, defaults, options };
                         // The input borrows the output, which progress is told to as well: so none is told
                         // here unless the input is counted by its owner.
-                        out.copying(columns.len(), None);
+                        out.copying(columns.len(), rows_of(format));
                         let input = out.copy_in()?;
                         let done = self.copy_from(&into, input, bound, &mut |_| {}, None);
                         // Whoever gives the input may have ended it because of the same wish.
@@ -117,11 +137,7 @@ impl Session {
             }
             Copy::To { query, end, format } => match (self.copied(query, bound)?, end) {
                 (plan, CopyEnd::Client) => {
-                    let quote = match format {
-                        CopyFormat::Text(o) if o.csv => Some(o.quote),
-                        _ => None,
-                    };
-                    out.copying(plan.columns.len(), quote);
+                    out.copying(plan.columns.len(), rows_of(format));
                     let mut sink = out.copy_out()?;
                     self.copy_to(&plan, format, &mut *sink)?
                 }
@@ -188,14 +204,18 @@ impl Session {
     ) -> SqlResult<(u64, Option<Token>)> {
         let failed =
             |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
+        if options.binary && !BINARY {
+            return Err(no_binary());
+        }
         let styles = self.quick.styles;
         let mut text = Text::new(plan, (options, styles), self.connection.charge(), ROOM);
-        text.header(plan);
+        text.header(plan)?;
         #[cfg(feature = "scan")]
         let workers = self.workers_for_rows(plan);
         #[cfg(feature = "scan")]
         if workers > 0 {
             sink.write_all(text.lines.bytes()).map_err(failed)?;
+            let end = end_of(options);
             let (of, options, charge) = (plan.clone(), options.clone(), self.connection.charge());
             let done = self.read_parts(
                 plan,
@@ -218,6 +238,7 @@ impl Session {
                     gathered.map_or(Ok(()), |g| gatherer.add(g))
                 },
             )?;
+            sink.write_all(end).map_err(failed)?;
             sink.flush().map_err(failed)?;
             return Ok(done);
         }
@@ -230,14 +251,23 @@ impl Session {
             Ok(true)
         })?;
         sink.write_all(text.lines.bytes()).map_err(failed)?;
+        sink.write_all(end_of(options)).map_err(failed)?;
         sink.flush().map_err(failed)?;
         Ok(done)
     }
 }
 
-/// Rows as COPY's text. What they take counts against the memory limit until they are written.
+/// What stands behind the last row.
+fn end_of(options: &CopyOptions) -> &'static [u8] {
+    const END: [u8; 2] = binary::END.to_be_bytes();
+    if options.binary { &END } else { &[] }
+}
+
+/// Rows as COPY's text, or in binary. What they take counts against the memory limit until they are written.
 struct Text {
     writer: CopyWriter,
+    /// In binary: a row's bytes, put together here.
+    binary: Option<Vec<u8>>,
     types: Vec<Type>,
     lines: CopyBuffer,
     charge: Charge,
@@ -257,24 +287,40 @@ impl Text {
     fn new(plan: &Plan, (options, styles): (&CopyOptions, Styles), charge: Charge, free: usize) -> Text {
         Text {
             writer: CopyWriter::new(options, plan.columns.len()).in_styles(styles),
+            binary: options.binary.then(Vec::new),
             types: plan.columns.iter().map(|c| c.ty).collect(),
             lines: CopyBuffer::new(ROOM),
             charge,
             free,
         }
     }
-    /// The header line, if the options want one.
-    fn header(&mut self, plan: &Plan) {
-        self.writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut self.lines)
+    /// The header line, if the options want one; the head of binary data.
+    fn header(&mut self, plan: &Plan) -> SqlResult<()> {
+        if self.binary.is_some() {
+            self.types.iter().try_for_each(|ty| binary_form::is_sent(*ty))?;
+            self.lines.ascii(&binary::HEAD);
+            return Ok(());
+        }
+        self.writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut self.lines);
+        Ok(())
     }
     fn row(&mut self, row: &RowView<'_>) -> SqlResult<()> {
-        let (writer, lines) = (&self.writer, &mut self.lines);
-        row.each(self.types.iter().enumerate(), |v, (column, ty)| {
-            writer.value(v, *ty, lines, || row.get(column));
-            true
-        });
-        writer.end_row(self.types.len(), lines);
-        let charged = lines.room().saturating_sub(self.free);
+        if let Some(bytes) = &mut self.binary {
+            bytes.clear();
+            bytes.extend_from_slice(&(self.types.len() as i16).to_be_bytes());
+            for (column, ty) in self.types.iter().enumerate() {
+                binary_form::put(row.get(column), *ty, bytes)?
+            }
+            self.lines.ascii(bytes);
+        } else {
+            let (writer, lines) = (&self.writer, &mut self.lines);
+            row.each(self.types.iter().enumerate(), |v, (column, ty)| {
+                writer.value(v, *ty, lines, || row.get(column));
+                true
+            });
+            writer.end_row(self.types.len(), lines);
+        }
+        let charged = self.lines.room().saturating_sub(self.free);
         // It grows by doubling, so this is seldom.
         if charged != self.charge.bytes() {
             self.charge.resize(charged)?

@@ -1,18 +1,19 @@
-//! COPY's two formats, text and csv, in both directions, with PostgreSQL's rules (they differ from RFC 4180
-//! and from TSV in what NULL is, where quotes may stand, and what ends the data).
+//! COPY's formats, text, csv and binary, in both directions, with PostgreSQL's rules (those of text differ
+//! from RFC 4180 and from TSV in what NULL is, where quotes may stand, and what ends the data).
 //!
 //! - **C1** A [`CopyReader`] takes its input in large blocks and gives rows that borrow from its buffer;
 //!   nothing is copied but fields with quotes or escapes.
 //! - **C2** A record's end is found before its fields are looked at by the caller, so that a row is either
 //!   whole or an error, never a prefix. A record may be of any length: the buffer grows to hold it.
-//! - **C3** Fields are valid UTF-8 by the time a caller sees them.
+//! - **C3** Fields are valid UTF-8 by the time a caller sees them; of the binary format they are bytes.
 //! - **C4** The NULL string is compared with the field as it stands in the file, before escapes are undone;
 //!   in csv a quoted field is never NULL.
 //! - **C5** What a [`CopyWriter`] writes, a `CopyReader` with the same options reads back as the same fields.
 //! - **C6** The input can be cut into [`Block`]s, each of whole records, which several threads parse;
 //!   together they give what the reader itself would.
 //!
-//! Deliberately absent: types. A field is text or NULL here; only a [`CopyWriter`] makes texts of values.
+//! Deliberately absent: types. A field is text, bytes or NULL here; only a [`CopyWriter`] makes texts of
+//! values. The head of binary data, and how its records lie, is [`binary`]'s.
 //!
 //! Source: PostgreSQL's manual, "COPY", "File Formats".
 use crate::bound::CopyOptions;
@@ -20,6 +21,7 @@ use ondol_engine::Charge;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::Read;
 
+pub mod binary;
 mod write;
 pub use write::{CopyBuffer, CopyWriter};
 
@@ -35,6 +37,7 @@ impl Default for CopyOptions {
     /// FORMAT text with its defaults.
     fn default() -> Self {
         CopyOptions {
+            binary: false,
             csv: false,
             header: false,
             delimiter: b'\t',
@@ -93,6 +96,11 @@ pub struct CopyReader<R> {
     skip_header: bool,
     spans: Vec<Span>,
     undone: Vec<u8>,
+    /// Of the binary format: how many fields a record is to have, whether the head was read, and which field
+    /// an error was found in.
+    columns: usize,
+    headed: bool,
+    wrong: Option<usize>,
     /// What a record longer than a block takes.
     charge: Option<Charge>,
 }
@@ -102,6 +110,7 @@ pub struct Block {
     bytes: Vec<u8>,
     options: CopyOptions,
     eol: Eol,
+    columns: usize,
 }
 
 impl Block {
@@ -112,6 +121,8 @@ impl Block {
         r.buf = self.bytes;
         r.eof = true;
         r.eol = self.eol;
+        r.columns = self.columns;
+        r.headed = true;
         r.next_line = line;
         r
     }
@@ -120,13 +131,15 @@ impl Block {
 impl CopyReader<std::io::Empty> {
     /// The block again, from its start.
     pub fn into_block(self) -> Block {
-        Block { bytes: self.buf, options: self.options, eol: self.eol }
+        Block { bytes: self.buf, options: self.options, eol: self.eol, columns: self.columns }
     }
 }
 
 /// A record's fields.
 #[derive(Clone, Copy)]
 pub struct CopyRow<'a> {
+    /// The record of the binary format.
+    bytes: &'a [u8],
     text: &'a str,
     undone: &'a str,
     spans: &'a [Span],
@@ -149,7 +162,15 @@ impl<'a> CopyRow<'a> {
             Span::Undone(a, b) => self.undone.get(a as usize..b as usize),
         }
     }
-    /// The line on which the record starts, counted from 1.
+    /// The field's bytes in the binary format, or `None` for NULL.
+    #[inline]
+    pub fn get_bytes(&self, i: usize) -> Option<&'a [u8]> {
+        match *self.spans.get(i)? {
+            Span::Plain(a, b) => self.bytes.get(a as usize..b as usize),
+            Span::Null | Span::Undone(..) => None,
+        }
+    }
+    /// The line on which the record starts, counted from 1; in the binary format the record's number.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -185,14 +206,23 @@ impl<R: Read> CopyReader<R> {
             before: 0,
             eof: false,
             done: false,
-            eol: Eol::Unknown,
+            eol: if options.binary { Eol::Nl } else { Eol::Unknown },
             line: 0,
             next_line: 1,
             skip_header: options.header,
             spans: Vec::new(),
             undone: Vec::new(),
+            columns: 0,
+            headed: !options.binary,
+            wrong: None,
             charge: None,
         }
+    }
+
+    /// A record of the binary format is to have so many fields.
+    pub fn of_columns(mut self, columns: usize) -> CopyReader<R> {
+        self.columns = columns;
+        self
     }
 
     /// Long records count against a memory limit.
@@ -205,6 +235,9 @@ impl<R: Read> CopyReader<R> {
     /// whoever reads the block.
     pub fn block(&mut self) -> SqlResult<Option<Block>> {
         loop {
+            if !self.headed {
+                self.head()?;
+            }
             if self.start == self.end && self.eof || self.done {
                 return Ok(None);
             }
@@ -229,7 +262,7 @@ impl<R: Read> CopyReader<R> {
                     self.start = at;
                     let mut options = self.options.clone();
                     options.header = std::mem::take(&mut self.skip_header);
-                    return Ok(Some(Block { bytes, options, eol: self.eol }));
+                    return Ok(Some(Block { bytes, options, eol: self.eol, columns: self.columns }));
                 }
             }
             self.fill()?
@@ -239,6 +272,9 @@ impl<R: Read> CopyReader<R> {
     /// The end of the last record that surely ends in `start..to`, its line end included.
     fn last_end(&self, to: usize) -> Option<usize> {
         let buf = &self.buf[self.start..to];
+        if self.options.binary {
+            return binary::last_end(buf, self.columns).map(|n| self.start + n);
+        }
         let eol = if self.eol == Eol::Cr { b'\r' } else { b'\n' };
         let (quote, escape) = (self.options.quote, self.options.escape);
         if !self.options.csv {
@@ -279,6 +315,25 @@ impl<R: Read> CopyReader<R> {
         end
     }
 
+    /// The head of binary data.
+    fn head(&mut self) -> SqlResult<()> {
+        loop {
+            match binary::head(&self.buf[self.start..self.end], self.eof)? {
+                Some(n) => {
+                    self.start += n;
+                    self.headed = true;
+                    return Ok(());
+                }
+                None => self.fill()?,
+            }
+        }
+    }
+
+    /// The field in which an error was found, of the record behind the one read last.
+    pub fn wrong_field(&self) -> Option<usize> {
+        self.wrong
+    }
+
     /// Whether the data was ended by a mark before the end of the input.
     pub fn ended(&self) -> bool {
         self.done && self.start < self.end
@@ -311,6 +366,9 @@ impl<R: Read> CopyReader<R> {
             if self.done {
                 return Ok(None);
             }
+            if !self.headed {
+                self.head()?;
+            }
             match self.parse()? {
                 Record::Found { at, next, lines } => {
                     let from = self.start;
@@ -320,9 +378,19 @@ impl<R: Read> CopyReader<R> {
                     if std::mem::take(&mut self.skip_header) {
                         continue;
                     }
+                    if self.options.binary {
+                        let (bytes, line) = (&self.buf[from..at], self.line);
+                        return Ok(Some(CopyRow { bytes, text: "", undone: "", spans: &self.spans, line }));
+                    }
                     let text = utf8(&self.buf[from..at], self.line)?;
                     let undone = utf8(&self.undone, self.line)?;
-                    return Ok(Some(CopyRow { text, undone, spans: &self.spans, line: self.line }));
+                    return Ok(Some(CopyRow {
+                        bytes: &[],
+                        text,
+                        undone,
+                        spans: &self.spans,
+                        line: self.line,
+                    }));
                 }
                 Record::EndMark => self.done = true,
                 Record::Short if self.eof => self.done = true,
@@ -432,7 +500,59 @@ impl<R: Read> CopyReader<R> {
         if self.start == self.end {
             return Ok(Record::Short);
         }
-        if self.options.csv { self.parse_csv() } else { self.parse_text() }
+        match (self.options.binary, self.options.csv) {
+            (true, _) => self.parse_binary(),
+            (_, true) => self.parse_csv(),
+            _ => self.parse_text(),
+        }
+    }
+
+    /// A record of the binary format; what is wrong with it is told without its place.
+    fn parse_binary(&mut self) -> SqlResult<Record> {
+        use binary::Part;
+        self.wrong = None;
+        let record = binary::Record::of(&self.buf[self.start..self.end]);
+        match record.count() {
+            None => return Ok(Record::Short),
+            Some(binary::END) if record.len() > 2 => {
+                return Err(binary::bad("received copy data after EOF marker"));
+            }
+            Some(binary::END) if !self.eof => return Ok(Record::Short),
+            Some(binary::END) => {
+                self.start = self.end;
+                return Ok(Record::EndMark);
+            }
+            Some(count) if usize::try_from(count) != Ok(self.columns) => {
+                let expected = self.columns;
+                return Err(binary::bad(&format!("row field count is {count}, expected {expected}")));
+            }
+            Some(_) => {}
+        }
+        let mut at = 2;
+        for i in 0..self.columns {
+            match record.field(at) {
+                Part::Null => {
+                    self.spans.push(Span::Null);
+                    at += 4;
+                }
+                Part::Bytes(length) => {
+                    let end = at + 4 + length;
+                    self.spans.push(Span::Plain((at + 4) as u32, end as u32));
+                    at = end;
+                }
+                Part::Short if !self.eof => return Ok(Record::Short),
+                Part::Short => {
+                    self.wrong = Some(i);
+                    return Err(binary::bad("unexpected EOF in COPY data"));
+                }
+                Part::Bad => {
+                    self.wrong = Some(i);
+                    return Err(binary::bad("invalid field size"));
+                }
+            }
+        }
+        let end = self.start + at;
+        Ok(Record::Found { at: end, next: end, lines: 1 })
     }
 
     /// Whether the line `start..at` is the end mark.

@@ -140,10 +140,11 @@ pub fn parameter_description(out: &mut Vec<u8>, oids: impl ExactSizeIterator<Ite
     oids.fold(m, |m, oid| m.u32(oid)).end()
 }
 
-/// COPY begins, of rows with so many columns in text; `is_in`: the client sends them.
-pub fn copy_response(out: &mut Vec<u8>, is_in: bool, columns: usize) {
-    let m = Message::begin(out, if is_in { b'G' } else { b'H' }).byte(0).i16(columns as i16);
-    (0..columns).fold(m, |m, _| m.i16(0)).end()
+/// COPY begins, of rows with so many columns; `is_in`: the client sends them.
+pub fn copy_response(out: &mut Vec<u8>, is_in: bool, columns: usize, is_binary: bool) {
+    let kind = if is_in { b'G' } else { b'H' };
+    let m = Message::begin(out, kind).byte(is_binary.into()).i16(columns as i16);
+    (0..columns).fold(m, |m, _| m.i16(is_binary.into())).end()
 }
 pub fn copy_data(out: &mut Vec<u8>, data: &[u8]) {
     Message::begin(out, b'd').bytes(data).end()
@@ -226,7 +227,10 @@ mod tests {
         authentication_sasl(&mut out, &["A", "B"]);
         assert_eq!(out, b"R\0\0\0\x0d\0\0\0\x0aA\0B\0\0");
         out.clear();
-        copy_response(&mut out, true, 2);
+        copy_response(&mut out, true, 2, false);
         assert_eq!(out, b"G\0\0\0\x0b\0\0\x02\0\0\0\0");
+        out.clear();
+        copy_response(&mut out, false, 1, true);
+        assert_eq!(out, b"H\0\0\0\x09\x01\0\x01\0\x01");
     }
 }

@@ -7,6 +7,7 @@
 //! Source: PostgreSQL 15's answers.
 use crate::front::{PROTOCOL_VIOLATION, utf8};
 use ondol_types::array::{Array, Builder, Dimension};
+use ondol_types::cast;
 use ondol_types::catalog::record::Record;
 use ondol_types::catalog::{record, vector};
 use ondol_types::func::Context;
@@ -91,14 +92,37 @@ pub fn write(v: ValueRef<'_>, ty: Type, out: &mut Vec<u8>) -> SqlResult<()> {
     Ok(())
 }
 
-fn write_item(v: ValueRef<'_>, ty: TypeId, out: &mut Vec<u8>) -> SqlResult<()> {
+/// Whether values of a type have a binary form.
+pub fn check_sent(ty: TypeId) -> SqlResult<()> {
+    match sent(ty.element().unwrap_or(ty)) {
+        Sent::No => {
+            let message = format!("no binary output function available for type {ty}");
+            Err(SqlError::new("42883", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether they are read from one.
+pub fn check_read(ty: TypeId) -> SqlResult<()> {
+    match sent(ty.element().unwrap_or(ty)) {
+        Sent::No => {
+            let message = format!("no binary input function available for type {ty}");
+            Err(SqlError::new("42883", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Appends a value behind its length, which for NULL is -1.
+pub fn write_item(v: ValueRef<'_>, ty: Type, out: &mut Vec<u8>) -> SqlResult<()> {
     if v.is_null() {
         out.extend_from_slice(&(-1i32).to_be_bytes());
         return Ok(());
     }
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
-    write(v, Type::new(ty), out)?;
+    write(v, ty, out)?;
     let length = (out.len() - at - 4) as u32;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
@@ -113,7 +137,7 @@ fn write_array(array: &Array<'_>, item: TypeId, out: &mut Vec<u8>) -> SqlResult<
         out.extend_from_slice(&d.length.to_be_bytes());
         out.extend_from_slice(&d.lower.to_be_bytes())
     }
-    array.items().try_for_each(|v| write_item(v, item, out))
+    array.items().try_for_each(|v| write_item(v, Type::new(item), out))
 }
 
 fn write_record(ty: TypeId, b: &[u8], out: &mut Vec<u8>) -> SqlResult<()> {
@@ -124,7 +148,7 @@ fn write_record(ty: TypeId, b: &[u8], out: &mut Vec<u8>) -> SqlResult<()> {
         // What the type says is more than what the bytes tell, where users have defined it.
         let ty = fields.and_then(|f| f.get(i)).map_or_else(|| row.ty(i), |f| f.of().id);
         out.extend_from_slice(&ty.oid().to_be_bytes());
-        write_item(row.field(i, ty), ty, out)?
+        write_item(row.field(i, ty), Type::new(ty), out)?
     }
     Ok(())
 }
@@ -255,7 +279,8 @@ pub fn read(bytes: &[u8], ty: TypeId) -> SqlResult<Value> {
                 }
             },
             Sent::Array => read_array(&mut b, ty)?,
-            Sent::Vector(_) | Sent::Record | Sent::No => {
+            Sent::Record => read_record(&mut b, ty)?,
+            Sent::Vector(_) | Sent::No => {
                 return Err(SqlError::unsupported(format!("a parameter of type {ty} in binary"))
                     .hint("Send it as a text."));
             }
@@ -373,14 +398,58 @@ fn read_array(b: &mut Bytes<'_>, ty: TypeId) -> SqlResult<Value> {
     let mut scratch = vec![];
     // As many as the bytes have, however many they say that there are.
     for _ in 0..items {
-        let value = b.item()?.map_or(Ok(Value::Null), |bytes| read(bytes, item))?;
-        if value.type_id().is_some_and(|t| t != item && !matches!(item.class(), Class::Text)) {
-            return Err(SqlError::unsupported(format!("a parameter of type {ty} in binary"))
-                .hint("Send it as a text."));
-        }
+        let value = b.item()?.map_or(Ok(Value::Null), |bytes| read_whole(bytes, Type::new(item)))?;
         builder.push(value.as_ref(&mut scratch))?
     }
     builder.finish(&lengths)
+}
+
+/// A value within another, which is of its very type.
+fn read_whole(bytes: &[u8], ty: Type) -> SqlResult<Value> {
+    let ctx = Context::EMPTY;
+    match read(bytes, ty.id)? {
+        Value::Text(t) if !matches!(ty.id.class(), Class::Text) => text::input(&t, ty, &ctx),
+        Value::Opaque(TypeId::OID, b) if ty.id != TypeId::OID => {
+            cast::cast(Value::Opaque(TypeId::OID, b), TypeId::OID, ty, false, &ctx)
+        }
+        value => cast::apply_typmod(value, ty, false, &ctx),
+    }
+}
+
+fn read_record(b: &mut Bytes<'_>, ty: TypeId) -> SqlResult<Value> {
+    let Some(fields) = ondol_types::user::composite::fields(ty) else {
+        let message = "input of anonymous composite types is not implemented";
+        return Err(SqlError::new("0A000", message));
+    };
+    let count = b.i32()?;
+    if usize::try_from(count) != Ok(fields.len()) {
+        let message = format!("wrong number of columns: {count}, expected {}", fields.len());
+        return Err(SqlError::new("42804", message));
+    }
+    let mut values = Vec::with_capacity(fields.len());
+    for (i, field) in fields.iter().enumerate() {
+        let (oid, of) = (b.i32()? as u32, field.of());
+        if oid != of.id.oid() {
+            let found = TypeId::from_oid(oid).map_or("???".to_string(), |t| t.to_string());
+            let message = format!(
+                "binary data has type {oid} ({found}) instead of expected {} ({}) in record column {}",
+                of.id.oid(),
+                of.id,
+                i + 1
+            );
+            return Err(SqlError::new("42804", message));
+        }
+        values.push(match b.item()? {
+            None => Value::Null,
+            Some(bytes) => read_whole(bytes, of.base()).map_err(|e| match &e.0.message[..] {
+                "incorrect binary data format" => {
+                    invalid(format!("improper binary format in record column {}", i + 1))
+                }
+                _ => e,
+            })?,
+        });
+    }
+    record::of_values(ty, &values)
 }
 
 fn read_numeric(b: &mut Bytes<'_>) -> SqlResult<Numeric> {
@@ -429,7 +498,6 @@ fn read_numeric(b: &mut Bytes<'_>) -> SqlResult<Numeric> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ondol_types::func::Context;
 
     fn value(ty: TypeId, shown: &str) -> Value {
         text::input(shown, Type::new(ty), &Context::EMPTY).unwrap_or_else(|e| panic!("{ty} {shown}: {e}"))

@@ -9,7 +9,7 @@
 //!   who stands between.
 use super::Failed;
 use ondol::server::{DATABASE, PORT};
-use ondol::{Column, Error, Output, Rows, Type, TypeId, USER};
+use ondol::{Column, CopiedRows, Error, Output, Rows, Type, TypeId, USER};
 use ondol_base::cancel::Cancel;
 use ondol_types::func::Context;
 use ondol_types::ty::Category;
@@ -657,14 +657,14 @@ impl Remote {
                 }
                 b'I' => done = done.and_then(|()| out.done("", None)),
                 b'G' => {
-                    body.take(1)?;
-                    out.copying(body.i16()?.max(0) as usize, None);
+                    let rows = if body.take(1)? == [1] { CopiedRows::Binary } else { CopiedRows::Lines };
+                    out.copying(body.i16()?.max(0) as usize, rows);
                     let sent = self.copy_in(out)?;
                     done = done.and(sent)
                 }
                 b'H' => {
-                    body.take(1)?;
-                    out.copying(body.i16()?.max(0) as usize, None);
+                    let rows = if body.take(1)? == [1] { CopiedRows::Binary } else { CopiedRows::Lines };
+                    out.copying(body.i16()?.max(0) as usize, rows);
                     let taken = self.copy_out(out)?;
                     done = done.and(taken)
                 }

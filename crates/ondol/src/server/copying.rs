@@ -1,7 +1,9 @@
 //! COPY's data: what a client sends for COPY FROM STDIN, and what it gets of COPY TO STDOUT.
 use super::incoming::MESSAGE_LIMIT;
 use super::result::{Answer, MUCH};
+use crate::session::output::CopiedRows;
 use ondol_base::sim::mutated;
+use ondol_sql::copy::binary::{self, End, Record};
 use ondol_types::{SqlError, sqlstate};
 use ondol_wire::back;
 use ondol_wire::front::{Message, PROTOCOL_VIOLATION};
@@ -120,20 +122,62 @@ pub(super) struct CopyOut<'a, 'b> {
     row: Vec<u8>,
     /// Within quotes.
     quoted: bool,
+    /// Of binary data: the head is written, along with the first row.
+    headed: bool,
 }
 
 impl<'a, 'b> CopyOut<'a, 'b> {
     pub fn new(answer: &'a mut Answer<'b>) -> CopyOut<'a, 'b> {
-        CopyOut { answer, row: vec![], quoted: false }
+        CopyOut { answer, row: vec![], quoted: false, headed: false }
+    }
+}
+
+impl CopyOut<'_, '_> {
+    fn waited(&mut self) -> Result<()> {
+        if self.answer.connection.output.borrow().len() < MUCH {
+            return Ok(());
+        }
+        self.answer.much().map_err(|e| {
+            let told = Error::other(e.to_string());
+            self.answer.broken_off = Some(e);
+            told
+        })
+    }
+
+    fn write_binary(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut row = std::mem::take(&mut self.row);
+        row.extend_from_slice(bytes);
+        let mut from = 0;
+        loop {
+            let head = if self.headed { 0 } else { binary::HEAD.len() };
+            let Some(rest) = row.get(from + head..) else { break };
+            let End::At(end) = Record::of(rest).end() else { break };
+            let to = from + head + end;
+            back::copy_data(&mut self.answer.connection.output.borrow_mut(), &row[from..to]);
+            self.headed = true;
+            from = to;
+            self.waited()?
+        }
+        row.drain(..from);
+        self.row = row;
+        Ok(())
     }
 }
 
 impl Write for CopyOut<'_, '_> {
     /// Waits while the client has not taken what was written before (server/E6).
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        let quote = match self.answer.copied.1 {
+            CopiedRows::Binary => {
+                self.write_binary(bytes)?;
+                return Ok(bytes.len());
+            }
+            CopiedRows::Quoted(quote) => Some(quote),
+            CopiedRows::Lines => None,
+        };
         // In COPY's text a line's end is a row's; in CSV not within quotes.
         for line in bytes.split_inclusive(|b| *b == b'\n') {
-            if let Some(quote) = self.answer.copied.1 {
+            if let Some(quote) = quote {
                 self.quoted ^= line.iter().filter(|b| **b == quote).count() % 2 == 1
             }
             let is_whole = line.ends_with(b"\n") && !self.quoted;
@@ -146,13 +190,7 @@ impl Write for CopyOut<'_, '_> {
                 }
                 (false, _) => self.row.extend_from_slice(line),
             }
-            if self.answer.connection.output.borrow().len() >= MUCH {
-                self.answer.much().map_err(|e| {
-                    let told = Error::other(e.to_string());
-                    self.answer.broken_off = Some(e);
-                    told
-                })?
-            }
+            self.waited()?
         }
         Ok(bytes.len())
     }

@@ -4,7 +4,7 @@ use super::copying::{CopyIn, CopyOut};
 use super::incoming::Incoming;
 use crate::database::Database;
 use crate::session::Session;
-use crate::session::output::{Notice, Output};
+use crate::session::output::{CopiedRows, Notice, Output};
 use crate::session::rows::{Column, Row};
 use ondol_base::cancel::Cancel;
 use ondol_base::park::{Parker, guards_held};
@@ -157,8 +157,8 @@ pub(super) struct Answer<'a> {
     pub charge: Charge,
     /// Why COPY's input ended, if it was no good end.
     pub broken_off: Option<SqlError>,
-    /// Of COPY: columns, and the character that quotes values in which lines may end.
-    pub copied: (usize, Option<u8>),
+    /// Of COPY: columns, and how its rows lie.
+    pub copied: (usize, CopiedRows),
     pub copies_out: bool,
 }
 
@@ -201,6 +201,11 @@ impl Answer<'_> {
                 return Err(canceled());
             }
         }
+    }
+    fn begin_copy(&self, is_in: bool) {
+        let (columns, rows) = self.copied;
+        let out = &mut self.connection.output.borrow_mut();
+        back::copy_response(out, is_in, columns, rows == CopiedRows::Binary)
     }
     /// Waits until more has come from the client, which gets first what it may be waiting for.
     pub fn wait_for_input(&mut self) {
@@ -255,17 +260,17 @@ impl Output for Answer<'_> {
         self.tag = Some(tag.to_string());
         Ok(())
     }
-    fn copying(&mut self, columns: usize, quote: Option<u8>) {
-        self.copied = (columns, quote)
+    fn copying(&mut self, columns: usize, rows: CopiedRows) {
+        self.copied = (columns, rows)
     }
     fn copy_in(&mut self) -> SqlResult<Box<dyn Read + '_>> {
         self.tell_notices();
-        back::copy_response(&mut self.connection.output.borrow_mut(), true, self.copied.0);
+        self.begin_copy(true);
         Ok(Box::new(CopyIn::new(self)))
     }
     fn copy_out(&mut self) -> SqlResult<Box<dyn Write + '_>> {
         self.tell_notices();
-        back::copy_response(&mut self.connection.output.borrow_mut(), false, self.copied.0);
+        self.begin_copy(false);
         self.copies_out = true;
         Ok(Box::new(CopyOut::new(self)))
     }

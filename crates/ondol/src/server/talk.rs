@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::session::activity::{self, Departure};
 use crate::session::control::ends_failed;
 use crate::session::cursor::{Cursor, cannot_be_run};
-use crate::session::output::Output;
+use crate::session::output::{CopiedRows, Output};
 use crate::session::params::with_refs;
 use crate::session::planned::transaction_failed;
 use crate::session::prepared::Prepared;
@@ -567,7 +567,7 @@ impl Talk {
             token: &mut self.token,
             charge: s.connection.charge(),
             broken_off: None,
-            copied: (0, None),
+            copied: (0, CopiedRows::Lines),
             copies_out: false,
         }
     }

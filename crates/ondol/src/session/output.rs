@@ -33,6 +33,17 @@ pub struct Progress {
     pub all_bytes: Option<u64>,
 }
 
+/// How the rows that COPY reads or writes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopiedRows {
+    /// Each is a line.
+    Lines,
+    /// Each is a line, but for lines that end within these quotes.
+    Quoted(u8),
+    /// In the binary format.
+    Binary,
+}
+
 /// Takes the outcomes of statements as they come: for each statement `columns` and `row`s if it has a result,
 /// then `done`. An error from `columns`, `row` or `copy_out` ends the statement as failed.
 pub trait Output {
@@ -50,10 +61,9 @@ pub trait Output {
         let _ = (tag, token);
         Ok(())
     }
-    /// COPY begins, of rows with so many columns: `copy_in` or `copy_out` follows. With `quote` are quoted
-    /// the values within which lines may end, in what is written.
-    fn copying(&mut self, columns: usize, quote: Option<u8>) {
-        let _ = (columns, quote);
+    /// COPY begins, of rows with so many columns: `copy_in` or `copy_out` follows.
+    fn copying(&mut self, columns: usize, rows: CopiedRows) {
+        let _ = (columns, rows);
     }
     /// Where COPY FROM STDIN reads.
     fn copy_in(&mut self) -> SqlResult<Box<dyn Read + '_>> {

@@ -21,6 +21,7 @@ use crate::session::facts::Facts;
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
 use crate::session::runtime::seeing;
+use crate::transfer::binary_form;
 use ondol_base::fiber::take_turns;
 use ondol_base::thread;
 use ondol_engine::{RowBatch, Table, Token};
@@ -56,6 +57,8 @@ pub(crate) type Filled = Vec<(u16, Value)>;
 /// The way of a record to a row, apart from any session.
 struct Converter {
     table: Arc<Table>,
+    /// Fields are values' binary forms.
+    binary: bool,
     columns: Vec<u16>,
     types: Vec<Type>,
     /// Columns that the data lacks, with their values where those are constants.
@@ -88,7 +91,10 @@ impl Converter {
         values: &mut [ValueRef<'v>],
     ) -> Result<(), (Option<usize>, SqlError)> {
         // A row without columns is an empty line.
-        let is_bare = self.types.is_empty() && row.len() == 1 && row.get(0).unwrap_or_default().is_empty();
+        let is_bare = !self.binary
+            && self.types.is_empty()
+            && row.len() == 1
+            && row.get(0).unwrap_or_default().is_empty();
         if row.len() != self.types.len() && !is_bare {
             let e = if row.len() < self.types.len() {
                 let name = &self.table.def.columns[self.columns[row.len()] as usize].name;
@@ -97,6 +103,17 @@ impl Converter {
                 "extra data after last expected column".to_string()
             };
             return Err((None, SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, e)));
+        }
+        if self.binary {
+            for ((i, ty), scratch) in self.types.iter().enumerate().zip(encoded) {
+                values[self.columns[i] as usize] = match row.get_bytes(i) {
+                    Some(field) => {
+                        binary_form::convert(field, *ty, ctx, scratch).map_err(|e| (Some(i), e))?
+                    }
+                    None => ValueRef::Null,
+                }
+            }
+            return Ok(());
         }
         for ((i, ty), scratch) in self.types.iter().enumerate().zip(encoded) {
             values[self.columns[i] as usize] = match row.get(i) {
@@ -181,6 +198,7 @@ impl Session {
         let (defaults, filled) = self.start_copy(into.table, &lacking, used, bound)?;
         let converter = Arc::new(Converter {
             table: into.table.clone(),
+            binary: into.options.binary,
             columns: into.columns.to_vec(),
             types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
             checked: !checks.is_empty() || row_checks.is_some() || row_values.is_some(),
@@ -191,7 +209,11 @@ impl Session {
         });
         let parser = converter.clone();
         let mut blocks = Fed::new(move |block| parser.parse(block));
-        let mut cutter = CopyReader::new(input, into.options).charged(self.connection.charge());
+        if into.options.binary {
+            converter.types.iter().try_for_each(|ty| binary_form::is_read(*ty))?
+        }
+        let cutter = CopyReader::new(input, into.options).of_columns(converter.types.len());
+        let mut cutter = cutter.charged(self.connection.charge());
         let (mut cut, mut taken, mut line, mut rows) = (0u64, 0u64, 1u64, 0u64);
         // What ended the input, to be told after everything before it.
         let mut end: Option<SqlResult<()>> = None;
@@ -222,7 +244,7 @@ impl Session {
                             at = reader.next()?.map(|row| (row.line(), row.shown()))
                         }
                         let (line, shown) = at.unwrap_or_default();
-                        return Err(placed(into, e, line, None, &shown));
+                        return Err(placed(into, e, line, None, Some(&shown)));
                     }
                     made.len() as u64
                 }
@@ -296,10 +318,20 @@ impl Session {
         let sight = facts.as_ref().and_then(Facts::sight);
         let ctx = seeing(self.context_of(&names), sight.as_ref());
         let mut rows = 0u64;
-        while let Some(row) = reader.next()? {
+        loop {
+            let row = match reader.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                // What is wrong with a record in binary has no text to be shown by.
+                Err(e) if into.options.binary => {
+                    return Err(placed(into, e, reader.next_line(), reader.wrong_field(), None));
+                }
+                Err(e) => return Err(e),
+            };
             if rows.is_multiple_of(ROWS as u64) {
                 take_turns()
             }
+            let whole = |e| placed(into, e, row.line(), None, Some(&row.shown()));
             let filled = match (&converter.filled, defaults) {
                 (Some(constants), _) => constants.iter().map(|(_, v)| v.clone()).collect(),
                 (None, Some(d)) => self.values_of(d)?,
@@ -309,15 +341,17 @@ impl Session {
             let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
             let mut values: Vec<ValueRef<'_>> = vec![ValueRef::Null; into.table.def.columns.len()];
             converter.values(&row, &ctx, &mut encoded, &mut values).map_err(|(i, e)| match i {
-                Some(i) => placed(into, e, row.line(), Some(i), row.get(i).unwrap_or_default()),
-                None => placed(into, e, row.line(), None, &row.shown()),
+                Some(i) => placed(into, e, row.line(), Some(i), row.get(i)),
+                None => whole(e),
             })?;
             for (i, check) in checks {
                 let value = values[into.columns[*i] as usize];
                 self.run_program_within(check, &[value], &mut ondol_sql::interpret::Nowhere).map_err(
                     |e| match row.get(*i) {
-                        Some(shown) => placed(into, e, row.line(), Some(*i), shown),
-                        None => {
+                        shown if shown.is_some() || into.options.binary => {
+                            placed(into, e, row.line(), Some(*i), shown)
+                        }
+                        _ => {
                             let name = &into.table.def.columns[into.columns[*i] as usize].name;
                             e.context(format!("line {}, column {name}: null input", row.line()))
                         }
@@ -328,9 +362,7 @@ impl Session {
                 values[*column as usize] = v.as_ref(scratch);
             }
             let computed = match row_values {
-                Some(of) => self
-                    .computed_row(of, &values)
-                    .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?,
+                Some(of) => self.computed_row(of, &values).map_err(whole)?,
                 None => vec![],
             };
             let mut computed_bytes: Vec<Vec<u8>> = vec![Vec::new(); computed.len()];
@@ -339,12 +371,9 @@ impl Session {
                 values[usize::from(*column)] = v.as_ref(scratch);
             }
             if let Some(checks) = row_checks {
-                self.hold_row(checks, into.table, &values)
-                    .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?
+                self.hold_row(checks, into.table, &values).map_err(whole)?
             }
-            self.connection
-                .insert(into.table, &values)
-                .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?;
+            self.connection.insert(into.table, &values).map_err(whole)?;
             rows += 1;
         }
         Ok(rows)
@@ -355,14 +384,15 @@ impl Session {
 type Computed<'c> = (Option<&'c Plan>, &'c [(usize, Plan)], (Option<&'c RowValues>, Option<&'c RowChecks>));
 
 /// The error with the place where it arose (Y2).
-fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: &str) -> SqlError {
-    let at = match field {
-        Some(i) => format!(
-            "line {line}, column {}: \"{shown}\"",
-            into.table.def.columns[into.columns[i] as usize].name
-        ),
-        None => format!("line {line}: \"{shown}\""),
-    };
+fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: Option<&str>) -> SqlError {
+    let mut at = format!("line {line}");
+    if let Some(i) = field {
+        at += &format!(", column {}", into.table.def.columns[into.columns[i] as usize].name)
+    }
+    // Of what is binary there is nothing to be shown.
+    if let Some(shown) = shown.filter(|_| !into.options.binary) {
+        at += &format!(": \"{shown}\"")
+    }
     match e.0.context.clone() {
         // What a value was being read as comes first.
         Some(inner) => e.context(format!("{inner}\n{}{at}", before_line(into))),
@@ -425,32 +455,40 @@ pub(crate) fn convert<'a>(
             }
             _ => ValueRef::Text(field),
         },
-        _ => match text::input(field, ty, ctx)? {
-            Value::Null => ValueRef::Null,
-            Value::Date(v) => ValueRef::Date(v),
-            Value::Timestamp(v) => ValueRef::Timestamp(v),
-            Value::Timestamptz(v) => ValueRef::Timestamptz(v),
-            Value::Bytea(b) => {
-                *scratch = b;
-                ValueRef::Bytea(scratch)
-            }
-            Value::Numeric(n) => {
-                scratch.clear();
-                n.encode(scratch);
-                ValueRef::Numeric(scratch)
-            }
-            Value::Opaque(ty, b) => {
-                *scratch = b.into();
-                ValueRef::Opaque(ty, scratch)
-            }
-            other => {
-                return Err(SqlError::new(
-                    sqlstate::INTERNAL_ERROR,
-                    format!("a value read as {:?} came out as {:?}", ty.id, other.type_id()),
-                ));
-            }
-        },
+        _ => held(text::input(field, ty, ctx)?, scratch),
     })
+}
+
+/// A value, of a column's type, whose bytes are kept in `scratch`.
+pub(crate) fn held(value: Value, scratch: &mut Vec<u8>) -> ValueRef<'_> {
+    match value {
+        Value::Null => ValueRef::Null,
+        Value::Bool(v) => ValueRef::Bool(v),
+        Value::Int2(v) => ValueRef::Int2(v),
+        Value::Int4(v) => ValueRef::Int4(v),
+        Value::Int8(v) => ValueRef::Int8(v),
+        Value::Float8(v) => ValueRef::Float8(v),
+        Value::Text(t) => {
+            *scratch = t.into_bytes();
+            ValueRef::Text(std::str::from_utf8(scratch).unwrap_or_default())
+        }
+        Value::Date(v) => ValueRef::Date(v),
+        Value::Timestamp(v) => ValueRef::Timestamp(v),
+        Value::Timestamptz(v) => ValueRef::Timestamptz(v),
+        Value::Bytea(b) => {
+            *scratch = b;
+            ValueRef::Bytea(scratch)
+        }
+        Value::Numeric(n) => {
+            scratch.clear();
+            n.encode(scratch);
+            ValueRef::Numeric(scratch)
+        }
+        Value::Opaque(ty, b) => {
+            *scratch = b.into();
+            ValueRef::Opaque(ty, scratch)
+        }
+    }
 }
 
 /// Digits with an optional minus, at most 18 of them; anything else is left to the full rules.

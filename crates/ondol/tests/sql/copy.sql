@@ -31,7 +31,7 @@ COPY t (a) FROM stdin;
 \.
 COPY nothing FROM stdin;
 COPY t (nothing) TO stdout;
-COPY t TO stdout (FORMAT binary);
+COPY t TO stdout (FORMAT binary, HEADER);
 BEGIN;
 DELETE FROM t;
 COPY t (a) FROM stdin;

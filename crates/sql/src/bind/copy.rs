@@ -136,13 +136,13 @@ impl<'a> Binder<'a> {
                 }
             }
         };
-        let csv = match text("format")? {
-            None => false,
+        let (csv, binary) = match text("format")? {
+            None => (false, false),
             Some((o, f)) => match f.as_str() {
-                "text" => false,
-                "csv" => true,
+                "text" => (false, false),
+                "csv" => (true, false),
                 "parquet" => return self.copy_parquet(s, &given),
-                "binary" => return Err(at(SqlError::unsupported("COPY in binary format"), o.location)),
+                "binary" => (false, true),
                 other => return Err(bad(o, format!("COPY format \"{other}\" not recognized"))),
             },
         };
@@ -161,6 +161,7 @@ impl<'a> Binder<'a> {
             }
         };
         let mut c = CopyOptions {
+            binary,
             csv,
             header: false,
             delimiter: if csv { b',' } else { b'\t' },
@@ -231,6 +232,16 @@ impl<'a> Binder<'a> {
                     return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location));
                 }
             }
+        }
+        for (name, shown) in [("delimiter", "DELIMITER"), ("null", "NULL")] {
+            if let Some(o) = find(name).filter(|_| binary) {
+                let message = format!("cannot specify {shown} in BINARY mode");
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location));
+            }
+        }
+        if binary && c.header {
+            let message = "cannot specify HEADER in BINARY mode";
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
         }
         let delimiter = text("delimiter")?;
         if let Some((o, t)) = &delimiter {

@@ -217,6 +217,16 @@ impl Builder {
     }
 }
 
+/// A row of a composite type, of values that are of its fields' types.
+pub fn of_values(ty: TypeId, values: &[Value]) -> SqlResult<Value> {
+    let mut out = Builder::new(ty);
+    let mut scratch = Vec::new();
+    for (v, of) in values.iter().zip(types_of(ty)) {
+        out.push(v.as_ref(&mut scratch), of)?;
+    }
+    Ok(out.finish())
+}
+
 /// What tells a function the type of the rows to make: of `record`, with the names and types of the fields.
 pub fn template(ty: TypeId, fields: &[(String, Type)]) -> Value {
     let mut out = Builder::new(ty);

@@ -94,6 +94,7 @@ const NOT_THERE: &[&str] = &[
     "enable_tidscan",
     "geqo",
     "jit",
+    "synchronize_seqscans",
 ];
 
 /// Settings that are known and have no effect: what PostgreSQL's planner takes something to cost, how far it
