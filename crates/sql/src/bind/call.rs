@@ -17,7 +17,7 @@ use ondol_engine::name::PG_CATALOG;
 use ondol_engine::{FunctionDef, Name, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::catalog::oid;
-use ondol_types::func::{ANY, Volatility, id as func_id};
+use ondol_types::func::{ANY, Volatility, id as func_id, named};
 use ondol_types::resolve::{self, polymorphic::concrete};
 use ondol_types::ty::Category;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
@@ -100,6 +100,9 @@ impl<'a> Binder<'a> {
             let call = self.registered_call(called, &c.args, false, location)?;
             return self.registered_scalar(call, location);
         }
+        if c.args.iter().any(|a| matches!(a.node, Some(Kind::NamedArgExpr(_)))) {
+            return self.named_call(called, c);
+        }
         let args = self.operands(&c.args)?;
         if !called.may_be_builtin() {
             return self.in_disguise(called, args, location);
@@ -110,6 +113,77 @@ impl<'a> Binder<'a> {
         }
         let syntax = c.funcformat() == CoercionForm::CoerceSqlSyntax;
         Ok(self.noted(call, || Note::Function { name: name.to_string(), syntax }))
+    }
+
+    /// A call of a function of PostgreSQL's with arguments by their names.
+    fn named_call(&mut self, called: Called<'a>, c: &'a FuncCall) -> SqlResult<Expr> {
+        let (location, name) = (c.location, called.name);
+        let (args, names) = self.named_arguments(&c.args)?;
+        let lists: Vec<_> = named::of(name).filter(|_| called.may_be_builtin()).collect();
+        for list in lists {
+            let Some(places) = list.places(&names) else { continue };
+            let of = |n: usize| places.iter().position(|p| *p == n);
+            let default = |n: usize| list.default_of(n).cloned().unwrap_or(Value::Null);
+            let types: Vec<TypeId> = (0..list.names.len())
+                .map(|n| match of(n) {
+                    Some(given) => args[given].ty.id,
+                    None => default(n).type_id().unwrap_or(TypeId::UNKNOWN),
+                })
+                .collect();
+            let Ok(def) = resolve::resolve_function(name, &types) else { continue };
+            if self.is_verbatim() {
+                // As written, it has what was given, in that order.
+                let mut given = Vec::with_capacity(args.len());
+                for ((arg, place), name) in args.into_iter().zip(&places).zip(&names) {
+                    let arg = self.operand_of(arg, def.args[*place])?;
+                    let before =
+                        name.map_or(String::new(), |n| format!("{} => ", ondol_types::name::quote(n)));
+                    given.push(self.behind(before, arg))
+                }
+                let kind = ExprKind::Call { func: def.id, args: given };
+                let call = Expr { kind, ty: Type::new(def.ret), at: place(location) };
+                return Ok(self.noted(call, || Note::Function { name: name.to_string(), syntax: false }));
+            }
+            let full = (0..list.names.len()).map(|n| match of(n) {
+                Some(given) => args[given].clone(),
+                None => constant(default(n), Type::new(types[n]), u32::MAX),
+            });
+            let full = full.collect();
+            return self.call(def, full, place(location));
+        }
+        self.registered(called, args, &names, false, location)
+            .map(|_| unexpected("a function that is not there"))
+            .and_then(Err)
+    }
+
+    /// Arguments by place, then by name.
+    fn named_arguments(&mut self, args: &'a [Node]) -> SqlResult<(Vec<Expr>, Vec<Option<&'a str>>)> {
+        let mut exprs = Vec::with_capacity(args.len());
+        let mut names: Vec<Option<&'a str>> = Vec::with_capacity(args.len());
+        for a in args.iter().filter(|a| !self.is_void(a)).collect::<Vec<_>>() {
+            match kind(a)? {
+                Kind::NamedArgExpr(n) => {
+                    if names.contains(&Some(&n.name)) {
+                        let message = format!("argument name \"{}\" used more than once", n.name);
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), n.location));
+                    }
+                    let arg =
+                        n.arg.as_deref().ok_or_else(|| unexpected("a named argument without a value"))?;
+                    exprs.push(self.operand(arg)?);
+                    names.push(Some(&n.name));
+                }
+                _ if names.iter().any(Option::is_some) => {
+                    let message = "positional argument cannot follow named argument";
+                    let error = SqlError::new(sqlstate::SYNTAX_ERROR, message);
+                    return Err(super::tree::at_expr(error, super::dml::node_place(a)));
+                }
+                _ => {
+                    exprs.push(self.operand(a)?);
+                    names.push(None);
+                }
+            }
+        }
+        Ok((exprs, names))
     }
 
     /// A call whose last argument is an array of those that the function takes in any number.
@@ -400,28 +474,7 @@ impl<'a> Binder<'a> {
         variadic: bool,
         location: i32,
     ) -> SqlResult<RegisteredCall> {
-        let mut exprs = Vec::with_capacity(args.len());
-        let mut names: Vec<Option<&'a str>> = Vec::with_capacity(args.len());
-        let args: Vec<&Node> = args.iter().filter(|a| !self.is_void(a)).collect();
-        for a in args {
-            match kind(a)? {
-                Kind::NamedArgExpr(n) => {
-                    let arg =
-                        n.arg.as_deref().ok_or_else(|| unexpected("a named argument without a value"))?;
-                    exprs.push(self.operand(arg)?);
-                    names.push(Some(&n.name));
-                }
-                _ if names.iter().any(Option::is_some) => {
-                    let message = "positional argument cannot follow named argument";
-                    let error = SqlError::new(sqlstate::SYNTAX_ERROR, message);
-                    return Err(super::tree::at_expr(error, super::dml::node_place(a)));
-                }
-                _ => {
-                    exprs.push(self.operand(a)?);
-                    names.push(None);
-                }
-            }
-        }
+        let (exprs, names) = self.named_arguments(args)?;
         self.registered(called, exprs, &names, variadic, location)
     }
 

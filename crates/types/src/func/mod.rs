@@ -63,6 +63,7 @@ pub mod float;
 pub(crate) mod format;
 pub mod integer;
 pub mod moment;
+pub mod named;
 pub mod number;
 pub mod operator;
 pub mod pattern;

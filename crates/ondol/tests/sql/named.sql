@@ -1,0 +1,22 @@
+-- Arguments by name; the results are PostgreSQL 15's.
+select make_interval(secs => 1), make_interval(days := 2, hours => 3), make_interval(1, secs => 2.5), make_date(day => 1, month => 2, year => 2003);
+select make_timestamptz(2020, 1, 2, hour => 3, min => 4, sec => 5, timezone => 'UTC'), make_time(sec => 1, min => 2, hour => 3);
+select make_interval(foo => 1);
+select make_interval(secs => 'x'::bytea);
+select make_interval(secs => 1, 2);
+select make_interval(secs => 1, secs => 2);
+select make_interval(1, years => 2);
+select make_date(year => 2020);
+select nothing(a => 1);
+select parse_ident(strict => false, str => 'a.b c');
+select make_interval(secs => null);
+select lower(string => 'A');
+create view iv as select make_interval(secs => 1, hours => 3) as i, make_interval(2, days => 4) as j;
+select pg_get_viewdef('iv');
+select * from iv;
+create function f(a int, b int default 5) returns int language sql as 'select a * 10 + b';
+select f(b => 1, a => 2), f(a => 3), f(1, b => 7);
+select f(a => 1, a => 2);
+select f(a => 1, 2);
+set synchronize_seqscans to off;
+show synchronize_seqscans;
