@@ -4,8 +4,8 @@
 //!   are bound each behind those that it rests on, and one that rests on itself is known to.
 //! - **R2** Such a query is a UNION. Its columns have the types of the first side; the second side sees them
 //!   as a relation, and the common types must come out the same.
-//! - **R3** The columns that SEARCH and CYCLE add ([`super::trail`]) are seen by their names within the query,
-//!   and not by `*`.
+//! - **R3** The columns that SEARCH and CYCLE add ([`super::trail`]) are seen by their names within the
+//!   query, and not by `*`.
 use super::Binder;
 use super::dml::node_place;
 use super::scope::{Clause, Cte};
