@@ -16,8 +16,8 @@ const EVERY: &str = "\
     ffffffffffffffffffffffffffffffffffffffffff\
     ";
 const COLUMNS: &str = "i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, n numeric(6,2), t text, \
-    v varchar(3), c char(3), b bytea, o bool, d date, ti time, tz timetz, ts timestamp(3), tt timestamptz, iv interval, \
-    u uuid, ai int[], at text[], e mood, p pair, s small";
+    v varchar(3), c char(3), b bytea, o bool, d date, ti time, tz timetz, ts timestamp(3), tt timestamptz, \
+    iv interval, u uuid, ai int[], at text[], e mood, p pair, s small";
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
