@@ -85,6 +85,7 @@ fn alone(e: &bound::Expr) -> Option<Expr> {
 mod window;
 
 /// A query level.
+#[derive(Default)]
 struct Level {
     /// Its relations, by their numbers in the level.
     rels: Vec<u16>,
@@ -197,7 +198,7 @@ impl<'b> Lower<'b, '_> {
         }
         let seen = self.named.len();
         let with = self.with_queries(&q.with)?;
-        self.levels.push(Level { rels: Vec::new(), groups: None, windows: Vec::new() });
+        self.levels.push(Level::default());
         let rows = self.block(q);
         self.levels.pop();
         self.named.truncate(seen);
@@ -249,7 +250,7 @@ impl<'b> Lower<'b, '_> {
         }
         let seen = self.named.len();
         let with = self.with_queries(&w.query.with)?;
-        self.levels.push(Level { rels: Vec::new(), groups: None });
+        self.levels.push(Level::default());
         let left = Box::new(self.query(&set.left)?);
         let work = self.relation("", vec![(String::new(), Type::INT8)])?;
         self.named.push((w.number, Named::Working(work, &w.name)));
@@ -567,7 +568,7 @@ impl<'b> Lower<'b, '_> {
         self.with_queries(&i.with)?;
         let source = self.query(&i.source)?;
         let mut columns = Vec::new();
-        self.levels.push(Level { rels: Vec::new(), groups: None, windows: Vec::new() });
+        self.levels.push(Level::default());
         for c in &i.columns {
             columns.push(match c {
                 InsertColumn::Source(n) => NewColumn::Source(*n),
@@ -612,7 +613,7 @@ impl<'b> Lower<'b, '_> {
 
     fn modify(&mut self, m: &'b bound::Modify) -> SqlResult<Root> {
         self.with_queries(&m.query.with)?;
-        self.levels.push(Level { rels: Vec::new(), groups: None, windows: Vec::new() });
+        self.levels.push(Level::default());
         let input = self.from(&m.query)?;
         let mut conditions = Vec::new();
         recheck(&input, &mut conditions);
