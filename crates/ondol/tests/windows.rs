@@ -19,7 +19,7 @@ impl Dice {
 
 /// A row: its partition, the key of the order, a value.
 #[derive(Clone, Copy)]
-struct Row {
+struct Item {
     partition: i64,
     key: i64,
     value: Option<i64>,
@@ -47,7 +47,7 @@ fn end(at: Option<i64>, unbounded: &str) -> String {
 }
 
 /// The rows of a partition, in its order, that row `n` sees.
-fn frame(rows: &[Row], n: usize, unit: Unit, (from, to): Ends, excluded: &str) -> Vec<Row> {
+fn frame(rows: &[Item], n: usize, unit: Unit, (from, to): Ends, excluded: &str) -> Vec<Item> {
     let groups: Vec<i64> = rows
         .iter()
         .scan((i64::MIN, -1), |(last, group), r| {
@@ -88,17 +88,17 @@ fn frames_are_what_they_are_by_definition() {
     for round in 0..40 {
         let count = dice.one_of(&[1, 5, 40, 300, 700]);
         let (partitions, keys) = (dice.one_of(&[1, 1, 3]), dice.one_of(&[4, 60, 100_000]));
-        let row = |dice: &mut Dice| Row {
+        let row = |dice: &mut Dice| Item {
             partition: dice.roll(partitions) as i64,
             key: dice.roll(keys) as i64,
             value: (dice.roll(9) > 0).then(|| dice.roll(1000) as i64 - 500),
         };
-        let mut rows: Vec<Row> = (0..count).map(|_| row(&mut dice)).collect();
+        let mut rows: Vec<Item> = (0..count).map(|_| row(&mut dice)).collect();
         s.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (id integer, p integer, k integer, v integer)")
             .unwrap();
         // In the order of ids, peers come as they stand here.
         rows.sort_by_key(|r| (r.partition, r.key));
-        let text = |(n, r): (usize, &Row)| {
+        let text = |(n, r): (usize, &Item)| {
             let value = r.value.map_or("NULL".to_string(), |v| v.to_string());
             format!("({n}, {}, {}, {value})", r.partition, r.key)
         };

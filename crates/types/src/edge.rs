@@ -1,8 +1,8 @@
 //! The end of a range of values, in another type than the one that it was given in.
 //!
-//! - **E1** An end never cuts: each value of the wanted type that compares as `>=` with what was given is
-//!   not below the lower end that it becomes, and none that compares as `<=` is above the upper one. There may
-//!   be others in between, so whoever reads the range compares once more.
+//! - **E1** An end never cuts: each value of the wanted type that compares as `>=` with what was given is not
+//!   below the lower end that it becomes, and none that compares as `<=` is above the upper one. There may be
+//!   others in between, so whoever reads the range compares once more.
 //! - **E2** Where a zone's clocks are put back or forward, what they show does not rise with time. Their
 //!   farthest offsets of two days around are taken; no change is larger.
 use crate::datetime::zone::Zone;

@@ -213,8 +213,8 @@ fn too_short() -> SqlError {
 fn short_item() -> SqlError {
     invalid("insufficient data left in message")
 }
-/// Whether the number of a type is another than wanted. Of types that are not PostgreSQL's own, and of numbers
-/// that are none of theirs, it is not asked.
+/// Whether the number of a type is another than wanted. Of types that are not PostgreSQL's own, and of
+/// numbers that are none of theirs, it is not asked.
 fn is_other(oid: u32, wanted: u32) -> bool {
     const OWN: u32 = 10_000;
     oid != wanted && oid < OWN && wanted < OWN

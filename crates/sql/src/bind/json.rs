@@ -1,8 +1,8 @@
 //! json and jsonb: rows with the names of their fields, functions that give pairs and rows, subscripts.
 //!
 //! A row of type `record` does not tell the names of its fields, which its JSON has; the binder knows them
-//! and puts them behind the value (record/R7). The names and types of rows that are made of JSON are told by a
-//! list of column definitions.
+//! and puts them behind the value (record/R7). The names and types of rows that are made of JSON are told by
+//! a list of column definitions.
 
 use super::array::unnested;
 use super::coerce::can_coerce;

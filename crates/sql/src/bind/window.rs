@@ -319,8 +319,8 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// The window function that a call means. Some of their names are those of aggregates of PostgreSQL's as well,
-/// which need WITHIN GROUP.
+/// The window function that a call means. Some of their names are those of aggregates of PostgreSQL's as
+/// well, which need WITHIN GROUP.
 pub(super) fn resolved(name: &str, given: &[TypeId]) -> SqlResult<&'static window::WindowDef> {
     let is_hypothetical = matches!(name, "rank" | "dense_rank" | "percent_rank" | "cume_dist");
     if is_hypothetical && !given.is_empty() {

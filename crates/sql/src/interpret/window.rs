@@ -411,7 +411,7 @@ impl Window {
         let Some(Call::Aggregate(running)) = self.calls.get_mut(call) else {
             return Err(internal("an aggregate that was not begun"));
         };
-        let rows = Rows { store: &self.store, def };
+        let rows = Feed { store: &self.store, def };
         let mut ticks = ticks(world);
         let mut some = pieces.iter().filter(|p| !p.is_empty());
         let (first, more) = (some.next().cloned().unwrap_or(0..0), some.next().is_some());
@@ -465,12 +465,12 @@ impl Window {
 }
 
 /// What an aggregate takes of a partition.
-struct Rows<'s> {
+struct Feed<'s> {
     store: &'s Store,
     def: &'s CallDef,
 }
 
-impl Rows<'_> {
+impl Feed<'_> {
     /// Feeds a row to a state. How many bytes more that keeps.
     fn step(&self, state: &mut AggState, row: usize) -> SqlResult<usize> {
         let (row, bytes) = (self.store.row(row), &self.store.bytes);

@@ -26,8 +26,8 @@
 //!   rows are made when the first of them is asked for, once in an execution, or, if it uses columns of rows
 //!   outside it, once in a run of the query that it stands before. Those of a recursion are made turn by
 //!   turn, as far as they are asked for.
-//! - **Y5** The rows that the last turn of a recursion gave are read by [`Source::Working`], in its right side
-//!   alone. What reads them uses a column of the relation `work`, as if it were one of a row outside: so
+//! - **Y5** The rows that the last turn of a recursion gave are read by [`Source::Working`], in its right
+//!   side alone. What reads them uses a column of the relation `work`, as if it were one of a row outside: so
 //!   whatever rests on them is known to change from turn to turn. Nothing has that column.
 use crate::bound::{self, Inner, SetOperation};
 use crate::foreign::ForeignTable;

@@ -97,8 +97,8 @@ struct Level {
 
 /// What a WITH query that can be seen is.
 enum Named<'b> {
-    /// Its number in [`Statement::with`], and the columns that it uses of rows outside it. Of a recursion that
-    /// is named once only: how many levels there are where that is in the FROM of the query behind it.
+    /// Its number in [`Statement::with`], and the columns that it uses of rows outside it. Of a recursion
+    /// that is named once only: how many levels there are where that is in the FROM of the query behind it.
     Kept(u16, Vec<Expr>, Option<usize>),
     /// It is a recursion, within its right side: the relation that its last turn's rows are known by
     /// (logical/Y5), and its name.

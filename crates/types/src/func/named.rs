@@ -17,8 +17,8 @@ impl Arguments {
         self.defaults.get(place.checked_sub(self.names.len() - self.defaults.len())?)
     }
 
-    /// Which argument each given one is, by its name or its place; `None` if they do not fit, or lack one that
-    /// must be given.
+    /// Which argument each given one is, by its name or its place; `None` if they do not fit, or lack one
+    /// that must be given.
     pub fn places(&self, given: &[Option<&str>]) -> Option<Vec<usize>> {
         let mut places = Vec::with_capacity(given.len());
         for (i, name) in given.iter().enumerate() {

@@ -9,8 +9,8 @@
 //! - **U1** A recursion that one reader alone goes through is streamed: a row is handed on as soon as it is
 //!   made, and no more is kept than two turns' rows, and of UNION the set of all.
 //! - **U2** Any other is kept in a list, as WITH queries are (sql/code/generate/with/H1): but a reader that
-//!   has come to the list's end calls for one more turn, and only what is asked for is made. A turn that gives
-//!   no row is the last. The rows of the last turn are those of the list between two numbers.
+//!   has come to the list's end calls for one more turn, and only what is asked for is made. A turn that
+//!   gives no row is the last. The rows of the last turn are those of the list between two numbers.
 //! - **U3** The right side's code stands once; what it keeps from turn to turn rests on no row of a turn
 //!   (sql/plan/logical/Y5).
 use super::super::op::Op;

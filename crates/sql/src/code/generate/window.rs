@@ -34,13 +34,13 @@ enum Further<'a> {
     Value { expr: &'a Expr, filter: Option<u16> },
 }
 
-/// Where things are in a row.
-struct Row<'a> {
+/// Where things are in a row of the window.
+struct Places<'a> {
     kept: Vec<(u16, Kept)>,
     further: Vec<Further<'a>>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> Places<'a> {
     fn kept_at(&self, e: &Expr) -> Option<u16> {
         let ExprKind::Column { rel, column, .. } = e.kind else { return None };
         self.kept.iter().position(|p| *p == (rel, Kept::Column(column))).map(|n| n as u16)
@@ -98,7 +98,7 @@ impl<'a> Gen<'a> {
             return Err(internal("no window"));
         };
         let rels = input.rels();
-        let mut row = Row { kept: self.kept_columns(&rels)?, further: Vec::new() };
+        let mut row = Places { kept: self.kept_columns(&rels)?, further: Vec::new() };
         let (partition, order) = window.keys.split_at(window.partition.min(window.keys.len()));
         let partition: Vec<u16> = partition.iter().map(|k| row.key(&k.expr)).collect();
         let order: Vec<u16> = order.iter().map(|k| row.key(&k.expr)).collect();
@@ -171,7 +171,7 @@ impl<'a> Gen<'a> {
     }
 
     /// W2
-    fn further(&mut self, row: &Row<'a>, first: u16) -> SqlResult<()> {
+    fn further(&mut self, row: &Places<'a>, first: u16) -> SqlResult<()> {
         for (n, f) in row.further.iter().enumerate() {
             let dst = first + (row.kept.len() + n) as u16;
             match f {

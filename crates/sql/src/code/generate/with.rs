@@ -5,8 +5,8 @@
 //! - **H2** What depends on rows outside it is told to forget its rows where the query begins that it stands
 //!   before. Where code for that query is made once more, its list and its subroutine are others: what it
 //!   uses from outside may be elsewhere there.
-//! - **H3** Of a recursion the subroutine makes one turn's rows (sql/code/generate/recursion/U2), and is called
-//!   whenever a reader has come to the end of the list.
+//! - **H3** Of a recursion the subroutine makes one turn's rows (sql/code/generate/recursion/U2), and is
+//!   called whenever a reader has come to the end of the list.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Consume, Gen, Source, With, internal};

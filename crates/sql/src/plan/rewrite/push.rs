@@ -5,8 +5,8 @@
 //!   volatile or asks a subquery is not computed twice.
 //! - **P2** Past groups, DISTINCT, and a set operation that compares rows goes only what cannot fail and
 //!   cannot tell equal rows apart: plain comparisons, of groups those of their keys.
-//! - **P3** Past windows goes only what is true of all rows of a partition or of none, in each of the windows:
-//!   plain comparisons of keys of all their partitions.
+//! - **P3** Past windows goes only what is true of all rows of a partition or of none, in each of the
+//!   windows: plain comparisons of keys of all their partitions.
 use super::is_plain;
 use crate::bound::SetOperation;
 use crate::plan::logical::{

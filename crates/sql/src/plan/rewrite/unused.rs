@@ -1,6 +1,6 @@
 //! What nothing needs is not computed: outer joins that give each row once and whose columns nobody uses,
-//! aggregates, functions over windows, and values that a query in FROM or UNION ALL gives. What a WITH query keeps is computed whole,
-//! as PostgreSQL does.
+//! aggregates, functions over windows, and values that a query in FROM or UNION ALL gives. What a WITH query
+//! keeps is computed whole, as PostgreSQL does.
 //!
 //! - **N1** A join goes only if its right side has at most one row for each row of the left: if ON asks for
 //!   values in all columns of a unique index, or in all keys of groups.
