@@ -60,7 +60,6 @@ static LIST: &[Arguments] = &[
         ],
     },
     Arguments { function: "parse_ident", names: &["str", "strict"], defaults: &[Value::Bool(true)] },
-    all("pg_partition_ancestors", &["partitionid"]),
     all("pg_terminate_backend", &["pid"]),
 ];
 
