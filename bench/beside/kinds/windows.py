@@ -107,7 +107,7 @@ class Maker:
             return f"SELECT p, b, count(*), {rng.choice(('sum(sum(i4))', 'max(count(*))', 'rank()', 'count(*)', 'sum(count(*))'))} OVER ({rng.choice(('', 'PARTITION BY p', 'ORDER BY p', 'ORDER BY sum(i4), p, b', 'PARTITION BY b ORDER BY count(*)', 'ORDER BY p, b ROWS 1 PRECEDING'))}) FROM t1{where} GROUP BY p, b"
         if roll < 0.79:
             condition = rng.choice(("w > 1", "p = 1", "p = 1 AND w > 1", "id > 3", "b", "w IS NULL", "p IN (1, 2)", "s = 'a'"))
-            return f"SELECT * FROM (SELECT id, p, b, s, {self.call()} AS w FROM t1{where}) x WHERE {condition}".replace("b AND", "b AND")
+            return f"SELECT * FROM (SELECT id, p, b, s, {self.call()} AS w FROM t1{where}) x WHERE {condition}"
         if roll < 0.84:
             return f"SELECT DISTINCT {self.call()} FROM t1{where}"
         if roll < 0.88:
