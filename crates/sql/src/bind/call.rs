@@ -151,9 +151,8 @@ impl<'a> Binder<'a> {
             let full = full.collect();
             return self.call(def, full, place(location));
         }
-        self.registered(called, args, &names, false, location)
-            .map(|_| unexpected("a function that is not there"))
-            .and_then(Err)
+        self.registered(called, args, &names, false, location)?;
+        Err(unexpected("a function that is not there"))
     }
 
     /// Arguments by place, then by name.

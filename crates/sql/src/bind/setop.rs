@@ -39,7 +39,6 @@ impl<'a> Binder<'a> {
         left: Query,
         right: Query,
     ) -> SqlResult<Query> {
-        let b = self;
         let (mut types, mut names) = (Vec::new(), Vec::new());
         if left.visible().count() != right.visible().count() {
             let message = format!("each {name} query must have the same number of columns");
@@ -60,16 +59,16 @@ impl<'a> Binder<'a> {
                 Ok(e.pop().unwrap_or_else(|| constant(Value::Null, types[i], u32::MAX)))
             })
         };
-        let left = convert(b, left)?;
-        let right = convert(b, right)?;
+        let left = convert(self, left)?;
+        let right = convert(self, right)?;
         let mut targets: Vec<Target> = types
             .iter()
             .zip(names)
             .enumerate()
             .map(|(i, (ty, name))| Target { expr: column(0, i, *ty), name, hidden: false })
             .collect();
-        let order_by = b.sort_outcome(&s.sort_clause, &mut targets)?;
-        let (limit, offset, ties) = b.limits(s)?;
+        let order_by = self.sort_outcome(&s.sort_clause, &mut targets)?;
+        let (limit, offset, ties) = self.limits(s)?;
         let set = Some(Box::new(SetQuery { operation, all: s.all, left, right }));
         Ok(Query { set, targets, order_by, limit, offset, ties, ..Query::default() })
     }
