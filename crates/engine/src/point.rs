@@ -10,7 +10,7 @@
 //!   the recheck that a hash index asks for (index/I4).
 use crate::catalog::{IndexDef, IndexKind};
 use crate::connection::Connection;
-use crate::layout::{Layout, Storage};
+use crate::layout::{INLINE, Layout, Storage};
 use crate::table::KeySpec;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
@@ -185,6 +185,19 @@ impl Connection {
             self.session.kernel().space.prefetch_row(found, index.row_size);
         }
         found
+    }
+
+    /// Looks into a row that was asked for, and asks for those of its strings that lie in slots of their own;
+    /// `heads` are where the strings' heads lie in the row.
+    #[inline]
+    pub fn prefetch_strings(&self, oid: Oid, heads: &[u16]) {
+        let space = &self.session.kernel().space;
+        for at in heads {
+            let [length, slot] = space.guess(oid, *at);
+            if length as u32 as usize > INLINE {
+                space.prefetch_guessed(slot)
+            }
+        }
     }
 
     /// Copies into `row` (of the layout's row size) the row that has the key made of `number(i)` for each

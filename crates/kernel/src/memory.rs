@@ -188,6 +188,21 @@ impl Space {
         let _ = offset;
     }
 
+    /// Two words of a row, from its byte `at` on, a multiple of 8, as they are just now: good for a guess.
+    /// Behind the row's end they mean nothing; they can be read there as well (S4), since a segment is longer
+    /// than any `at`.
+    #[inline(always)]
+    pub fn guess(&self, oid: Oid, at: u16) -> [u64; 2] {
+        let from = oid.bits() + (SLOT_HEADER + usize::from(at & !7)) as u64;
+        let words = self.words(from, 2);
+        [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
+    }
+    /// Brings what may be a slot into the cache.
+    #[inline(always)]
+    pub fn prefetch_guessed(&self, bits: u64) {
+        self.prefetch_at(bits)
+    }
+
     /// Brings the header of a slot's page into the cache.
     #[inline(always)]
     pub fn prefetch_page(&self, oid: Oid) {

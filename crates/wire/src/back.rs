@@ -45,19 +45,22 @@ impl<'o> Message<'o> {
         self.out.extend_from_slice(&t.as_bytes()[..end]);
         self.byte(0)
     }
-    /// A value: its length, and what `write` appends.
-    #[inline]
-    pub fn value<E>(self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Self, E> {
-        let at = self.out.len();
-        self.out.extend_from_slice(&[0; 4]);
-        write(self.out)?;
-        let length = (self.out.len() - at - 4) as u32;
-        self.out[at..at + 4].copy_from_slice(&length.to_be_bytes());
-        Ok(self)
-    }
-    pub fn null(self) -> Self {
-        self.i32(-1)
-    }
+}
+
+/// A value within a message: its length, and what `write` appends.
+#[inline]
+pub fn value<E>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out)?;
+    let length = (out.len() - at - 4) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+/// NULL within a message.
+#[inline]
+pub fn null(out: &mut Vec<u8>) {
+    out.extend_from_slice(&(-1i32).to_be_bytes())
 }
 
 /// A message without anything in it.
@@ -197,13 +200,14 @@ mod tests {
         complete(&mut out, "SELECT 1");
         assert_eq!(out, b"1\0\0\0\x04C\0\0\0\x0dSELECT 1\0");
         out.clear();
-        let m = Message::begin(&mut out, DATA_ROW).i16(2).null();
-        m.value(|o| {
+        let m = Message::begin(&mut out, DATA_ROW).i16(2);
+        null(m.out);
+        value(m.out, |o| {
             o.push(b'x');
             Ok::<_, ()>(())
         })
-        .unwrap()
-        .end();
+        .unwrap();
+        m.end();
         assert_eq!(out, b"D\0\0\0\x0f\0\x02\xff\xff\xff\xff\0\0\0\x01x");
         out.clear();
         let fields = Fields {

@@ -246,7 +246,8 @@ impl<'a> Body<'a> {
     fn text(&mut self) -> SqlResult<&'a str> {
         let end = (self.0.iter().position(|b| *b == 0))
             .ok_or_else(|| SqlError::new(PROTOCOL_VIOLATION, "invalid string in message"))?;
-        let text = utf8(&self.0[..end])?;
+        let bytes = &self.0[..end];
+        let text = std::str::from_utf8(bytes).or_else(|_| utf8(bytes))?;
         self.0 = &self.0[end + 1..];
         Ok(text)
     }

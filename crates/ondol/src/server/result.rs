@@ -117,19 +117,24 @@ pub(super) fn describe(columns: &[Column], forms: &[bool], out: &mut Vec<u8>) {
 /// Appends a row.
 pub(super) fn row(row: &Row<'_>, forms: &[bool], out: &mut Vec<u8>) -> SqlResult<()> {
     let columns = row.columns();
-    let mut message = back::Message::begin(out, back::DATA_ROW).i16(columns.len() as i16);
-    for (i, (value, column)) in row.values().zip(columns).enumerate() {
-        message = match value.is_null() {
-            true => message.null(),
-            false if is_binary(forms, i) => message.value(|out| binary::write(value, column.ty, out))?,
-            false => message.value(|out| {
+    let message = back::Message::begin(out, back::DATA_ROW).i16(columns.len() as i16);
+    let (mut rest, mut failed) = (columns.iter().enumerate(), None);
+    row.values().for_each(|value| {
+        let Some((i, column)) = rest.next().filter(|_| failed.is_none()) else { return };
+        if value.is_null() {
+            back::null(message.out)
+        } else if is_binary(forms, i) {
+            failed = back::value(message.out, |out| binary::write(value, column.ty, out)).err()
+        } else {
+            back::value(message.out, |out| {
                 text::styled(value, column.ty, &column.styles, out);
-                Ok::<_, SqlError>(())
-            })?,
+                Ok::<_, std::convert::Infallible>(())
+            })
+            .unwrap_or_else(|never| match never {})
         }
-    }
+    });
     message.end();
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// What of a result is told.

@@ -24,6 +24,9 @@ use ondol_types::{SqlError, SqlResult, ValueRef};
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+/// Strings of a row that are asked for ahead: more would drive each other out of the nearest cache.
+const STRINGS: usize = 4;
+
 /// The frames of a batch, kept for the next.
 #[derive(Default)]
 pub struct Batch {
@@ -138,6 +141,26 @@ fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>
     (values.range().end <= program.param_registers()).then(|| (point, values.range()))
 }
 
+/// Where in a row the heads of the strings lie that a reading program gives, which begins with a point
+/// lookup.
+pub(super) fn heads(program: &Program) -> Vec<u16> {
+    let (cursor, is_whole) = match program.ops.first() {
+        Some(Op::PointRow { cursor, .. }) => (cursor.0, true),
+        Some(Op::Point { cursor, .. }) => (cursor.0, false),
+        _ => return vec![],
+    };
+    let row_at = program.cursors[cursor as usize].row_at;
+    let is_given = |head: &u16| {
+        let reads = |op: &Op| match op {
+            Op::ColText { at, .. } | Op::ColBytea { at, .. } => at.0 == row_at + u32::from(*head),
+            _ => false,
+        };
+        is_whole || program.ops.iter().any(reads)
+    };
+    let all = program.table_of(cursor).layout.strings.iter().copied();
+    all.filter(|head| !program.writes && is_given(head)).take(STRINGS).collect()
+}
+
 /// The first lookup, if only straight code is before it that can neither touch rows nor leave for code that
 /// does.
 fn first_key(program: &Program) -> Option<usize> {
@@ -152,10 +175,15 @@ fn first_key(program: &Program) -> Option<usize> {
     (stop > 0 && program.ops[..stop].iter().all(harmless)).then_some(stop)
 }
 
-/// Hashes all calls' keys and asks for their buckets; then looks into those and asks for the rows. What is
-/// found is only where to look first, so a parameter that is NULL or of a wrong type may stand for any
-/// number.
-fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, params: &[&[ValueRef<'_>]]) {
+/// Hashes all calls' keys and asks for their buckets; then looks into those and asks for the rows; and then
+/// into those for strings. What is found is only where to look first, so a parameter that is NULL or of a
+/// wrong type may stand for any number.
+fn look_ahead(
+    batch: &mut Batch,
+    program: &Arc<Program>,
+    connection: &Connection,
+    params: &[&[ValueRef<'_>]],
+) {
     let Some((point, key)) = first_point(program) else { return };
     batch.aims.clear();
     batch.aims.extend(params.iter().map(|p| point.aim(|i| p.get(key.start + i).map_or(0, number))));
@@ -168,6 +196,11 @@ fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, par
         }
         oid
     }));
+    let heads = &batch.frames.of(program).heads[..];
+    if !heads.is_empty() {
+        let found = batch.rows.iter().filter(|oid| !oid.is_none());
+        found.for_each(|oid| connection.prefetch_strings(*oid, heads))
+    }
 }
 
 /// Executes call after call, up to the first that fails: then its error.

@@ -12,7 +12,7 @@
 //! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but
 //!   for what `Once` remembers, which is forgotten at each start.
 use super::Env;
-use super::batch::Ahead;
+use super::batch::{Ahead, heads};
 use super::datum::{Allowance, Datum, Purse, Tag};
 use super::exec::World;
 use super::point::PointRead;
@@ -95,6 +95,8 @@ pub struct Frame {
     pub(super) uses_time: bool,
     touches: bool,
     pub(super) ahead_of_calls: Ahead,
+    /// See [`heads`].
+    pub(super) heads: Vec<u16>,
     /// The program's short way, if it has one.
     pub(super) point: Option<PointRead>,
     pub(super) update: Option<PointUpdate>,
@@ -369,6 +371,7 @@ impl Frame {
         self.uses_time = false;
         self.touches = false;
         self.ahead_of_calls = Ahead::of(program);
+        self.heads = heads(program);
         self.point = PointRead::of(program);
         self.update = PointUpdate::of(program);
         for op in &program.ops {

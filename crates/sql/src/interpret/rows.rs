@@ -178,6 +178,17 @@ impl<'a> Iterator for Values<'a> {
             Values::Raw { rest, layout, bytes } => rest.next().map(|c| raw_value(layout, bytes, c)),
         }
     }
+    // A value goes straight into what takes it. One that is handed out as an `Option` is written and read
+    // again in parts that do not fit together, for which the processor waits.
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, ValueRef<'a>) -> B>(self, first: B, mut take: F) -> B {
+        match self {
+            Values::Datums { rest, memory } => rest.fold(first, |so_far, d| take(so_far, d.value(memory))),
+            Values::Raw { rest, layout, bytes } => {
+                rest.fold(first, |so_far, c| take(so_far, raw_value(layout, bytes, c)))
+            }
+        }
+    }
     fn size_hint(&self) -> (usize, Option<usize>) {
         match self {
             Values::Datums { rest, .. } => rest.size_hint(),

@@ -17,7 +17,7 @@ use crate::session::rows::Rows;
 use crate::session::statements::Took;
 use ondol_types::ty::Class;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef};
-use ondol_wire::front::{self, Bind, Forms, Message, Target};
+use ondol_wire::front::{self, Bind, Forms, Message};
 use ondol_wire::{back, binary};
 use std::rc::Rc;
 
@@ -93,27 +93,34 @@ fn take_values<'a>(bind: &Bind<'a>, statement: &Statement, values: &mut Vec<Valu
     Some(())
 }
 
-/// The next message, if it is whole, and where what follows begins.
-fn message(input: &[u8], at: usize) -> Option<(Message<'_>, usize)> {
+/// The Bind that stands there, if one does that is whole, and where what follows begins.
+fn next_bind(input: &[u8], at: usize) -> Option<(Bind<'_>, usize)> {
+    if input.get(at) != Some(&b'B') {
+        return None;
+    }
     let frame = front::frame(&input[at..], MESSAGE_LIMIT).ok().flatten()?;
-    Some((frame.read().ok()?, at + frame.size()))
+    match frame.read() {
+        Ok(Message::Bind(bind)) => Some((bind, at + frame.size())),
+        _ => None,
+    }
 }
+
+/// The messages that may follow a Bind of the unnamed portal (G1), each of which is always the same bytes.
+const DESCRIBE: &[u8] = b"D\0\0\0\x06P\0";
+const EXECUTE: &[u8] = b"E\0\0\0\x09\0\0\0\0\0";
+const SYNC: &[u8] = b"S\0\0\0\x04";
 
 /// What follows the Bind of a read, whose end is `at`: whether it is described and synced, and the end.
 fn behind(input: &[u8], at: usize) -> Option<(bool, bool, usize)> {
-    let (mut next, mut at) = message(input, at)?;
-    let is_described = matches!(next, Message::Describe(Target::Portal("")));
-    if is_described {
-        (next, at) = message(input, at)?
-    }
-    if !matches!(next, Message::Execute { portal: "", most: 0 }) {
-        return None;
-    }
-    // talk/T1
-    match input.get(at)? {
-        b'S' => message(input, at).map(|(_, end)| (is_described, true, end)),
-        _ => Some((is_described, false, at)),
-    }
+    let rest = &input[at..];
+    let described = rest.strip_prefix(DESCRIBE);
+    let rest = described.unwrap_or(rest).strip_prefix(EXECUTE)?;
+    // talk/T1: what follows has to be there.
+    let (is_synced, rest) = match rest.first()? {
+        b'S' => (true, rest.strip_prefix(SYNC)?),
+        _ => (false, rest),
+    };
+    Some((described.is_some(), is_synced, input.len() - rest.len()))
 }
 
 impl Read<'_> {
@@ -189,9 +196,9 @@ impl Talk {
             if is_last || reads.len() == MOST {
                 break;
             }
-            match message(input, end) {
-                Some((Message::Bind(next), after)) => (bind, at) = (next, after),
-                _ => break,
+            match next_bind(input, end) {
+                Some(next) => (bind, at) = next,
+                None => break,
             }
         }
         reads
@@ -237,7 +244,19 @@ impl Talk {
             seen.meter.took.add(reads.len() as u64, (took * 1e6) as u64)
         }
         let mut bytes = 0;
+        // Of the neighbours that are executions of one statement, those that were answered, and their rows.
+        let (mut answered, mut given) = (0, 0);
+        let tally = |s: &Session, of: &Read<'_>, answered: u64, given: u64| {
+            if let Some(seen) = s.seen.as_ref().filter(|_| answered > 0) {
+                let all = Took::alike(answered, took, given);
+                seen.meter.statements.lock().add(s.role(), &of.statement.fingerprint, &all)
+            }
+        };
         for (i, read) in reads.iter().enumerate() {
+            if i > 0 && !Rc::ptr_eq(&reads[i - 1].statement, &read.statement) {
+                tally(s, &reads[i - 1], answered, given);
+                (answered, given) = (0, 0)
+            }
             let before = Before::of(s);
             let rows = match &done {
                 Ok(()) if reads.len() == 1 => Ok(&room.rows),
@@ -251,10 +270,8 @@ impl Talk {
             match told {
                 Ok(()) => {
                     before.count(s, Some(""));
-                    if let Some(seen) = &s.seen {
-                        let one = Took::alike(1, took, count as u64);
-                        seen.meter.statements.lock().add(s.role(), &read.statement.fingerprint, &one)
-                    }
+                    answered += 1;
+                    given += count as u64
                 }
                 Err(e) => {
                     self.refuse(s, e, (&read.statement.text, read.statement.from), connection);
@@ -266,9 +283,11 @@ impl Talk {
                 self.sync(s, connection)
             }
             if failed {
+                tally(s, read, answered, given);
                 return read.end; // G3
             }
         }
+        tally(s, last, answered, given);
         if bytes <= KEPT {
             self.room = Some(room)
         }
