@@ -371,6 +371,13 @@ impl Connection {
             })
         })
     }
+    /// pg_sequence_last_value: the last value that the sequence gave to anybody, if it gave one.
+    pub fn last_value_of(&mut self, which: Which<'_>) -> SqlResult<Option<i64>> {
+        self.with_sequence(which, USAGE | SELECT, |_, sequence| {
+            let (last, _, is_called) = sequence.state();
+            Ok(is_called.then_some(last))
+        })
+    }
     /// lastval
     pub fn last_value(&mut self) -> SqlResult<i64> {
         let missing = || yet_undefined("lastval");

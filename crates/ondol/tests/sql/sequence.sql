@@ -124,3 +124,10 @@ select g % 2, count(*), nextval('in_order') from generate_series(1, 5) g group b
 select nextval('in_order') as n, g from generate_series(1, 3) g order by n desc;
 select currval('in_order');
 drop sequence in_order;
+
+CREATE SEQUENCE looked_at START 5;
+SELECT pg_sequence_last_value('looked_at');
+SELECT nextval('looked_at');
+SELECT pg_sequence_last_value('looked_at'::regclass), pg_sequence_last_value(NULL);
+SELECT sequencename, pg_sequence_last_value(sequencename::text::regclass) FROM pg_sequences WHERE sequencename = 'looked_at';
+DROP SEQUENCE looked_at;

@@ -42,6 +42,9 @@ pub(super) fn of_connection(
     match (func, args) {
         (id::NEXTVAL_OF, [_]) => connection.next_value(which).map(Value::Int8),
         (id::CURRVAL_OF, [_]) => connection.current_value(which).map(Value::Int8),
+        (id::PG_SEQUENCE_LAST_VALUE, [_]) => {
+            Ok(connection.last_value_of(which)?.map_or(Value::Null, Value::Int8))
+        }
         (id::LASTVAL, []) => connection.last_value().map(Value::Int8),
         (id::SETVAL_OF, [_, ValueRef::Int8(value)]) => {
             connection.set_value(which, *value, true).map(Value::Int8)

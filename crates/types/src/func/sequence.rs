@@ -49,4 +49,5 @@ functions! {
     1131 CURRVAL_REGCLASS "currval" (Regclass) -> Int8 = |_| elsewhere(), volatile;
     1132 SETVAL_REGCLASS "setval" (Regclass, Int8) -> Int8 = |_| elsewhere(), volatile;
     1133 SETVAL_CALLED_REGCLASS "setval" (Regclass, Int8, Bool) -> Int8 = |_| elsewhere(), volatile;
+    1134 PG_SEQUENCE_LAST_VALUE "pg_sequence_last_value" (Regclass) -> Int8 = |_| elsewhere(), volatile;
 }
