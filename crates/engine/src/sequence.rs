@@ -383,6 +383,9 @@ impl Connection {
         let missing = || yet_undefined("lastval");
         let id = self.sequences.newest.ok_or_else(missing)?;
         self.catalog().sequence_by_id(id).ok_or_else(missing)?;
+        if self.role != BOOTSTRAP {
+            self.may_use(id, USAGE | SELECT)?
+        }
         self.sequences.last.get(&id).and_then(|l| l.value).ok_or_else(missing)
     }
     /// setval

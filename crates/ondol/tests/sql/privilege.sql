@@ -146,7 +146,14 @@ SET ROLE bob;
 INSERT INTO s.y (c) VALUES (1);
 SELECT nextval('s.y_a_seq');
 SELECT setval('s.y_a_seq', 9);
+SELECT lastval();
 RESET ROLE;
+REVOKE USAGE ON SEQUENCE s.y_a_seq FROM bob;
+SET ROLE bob;
+SELECT lastval();
+SELECT pg_sequence_last_value('s.y_a_seq');
+RESET ROLE;
+GRANT USAGE ON SEQUENCE s.y_a_seq TO bob;
 GRANT ALL ON ALL TABLES IN SCHEMA s TO crew;
 SELECT relname, relacl FROM pg_class WHERE relnamespace = 's'::regnamespace AND relkind = 'r' ORDER BY 1;
 
