@@ -182,12 +182,20 @@ impl<'a> Iterator for Values<'a> {
     // again in parts that do not fit together, for which the processor waits.
     #[inline(always)]
     fn fold<B, F: FnMut(B, ValueRef<'a>) -> B>(self, first: B, mut take: F) -> B {
+        let mut so_far = first;
         match self {
-            Values::Datums { rest, memory } => rest.fold(first, |so_far, d| take(so_far, d.value(memory))),
+            Values::Datums { rest, memory } => {
+                for d in rest {
+                    so_far = take(so_far, d.value(memory))
+                }
+            }
             Values::Raw { rest, layout, bytes } => {
-                rest.fold(first, |so_far, c| take(so_far, raw_value(layout, bytes, c)))
+                for c in rest {
+                    so_far = take(so_far, raw_value(layout, bytes, c))
+                }
             }
         }
+        so_far
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
         match self {
