@@ -120,6 +120,7 @@ impl Client {
     }
     /// Gives keys of Redis values, so many from the first on.
     pub fn fill(&mut self, from: u64, count: u64) -> Result<()> {
+        self.output.clear();
         for key in from..from + count {
             command(key, true, &mut self.output)
         }

@@ -137,3 +137,15 @@ insert into single values (1);
 alter table single drop a, add b text default 'b';
 select * from single;
 alter table single drop b;
+
+CREATE TABLE of_one_type (id numeric(6,2) PRIMARY KEY, n numeric(6,2));
+INSERT INTO of_one_type VALUES (1, 1), (2, 2);
+ALTER TABLE of_one_type ALTER n TYPE numeric(6,2) USING n + 1;
+ALTER TABLE of_one_type ALTER id TYPE numeric(6,2) USING '0';
+SELECT * FROM of_one_type ORDER BY id;
+ALTER TABLE of_one_type DROP COLUMN n, ADD COLUMN n numeric(6,2) DEFAULT 7;
+SELECT * FROM of_one_type ORDER BY id;
+ALTER TABLE of_one_type ALTER n DROP DEFAULT;
+ALTER TABLE of_one_type DROP COLUMN n, ADD COLUMN n numeric(6,2);
+SELECT * FROM of_one_type ORDER BY id;
+DROP TABLE of_one_type;
