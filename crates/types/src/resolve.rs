@@ -161,11 +161,20 @@ fn type_list(types: &[TypeId]) -> String {
     types.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// The error for a name that only PostgreSQL has.
-pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
+/// Overloads of PostgreSQL's that are not here, of functions that are: by name, and how many arguments they
+/// take, where none that is here takes as many.
+const OVERLOADS: &[(&str, usize)] = &[("timestamptz", 2), ("width_bucket", 2)];
+
+/// The error for a name that only PostgreSQL has: of a function, or of a type that would be cast to.
+pub fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
     // The name of a type that is here calls a cast; PostgreSQL's functions of that name are those casts.
-    (TypeId::from_function_name(name).is_none() && known::is_function(name))
-        .then(|| SqlError::unsupported(format_args!("function {name}({})", type_list(given))))
+    let is_known = || known::is_function(name) || given.len() == 1 && known::is_type(name);
+    let is_here = || TypeId::from_function_name(name).is_some() || !func::by_name(name).is_empty();
+    (is_known() && !is_here()).then(|| unsupported_call(name, given))
+}
+
+fn unsupported_call(name: &str, given: &[TypeId]) -> SqlError {
+    SqlError::unsupported(format_args!("function {name}({})", type_list(given)))
 }
 
 /// Whether PostgreSQL finds no single best candidate for a call, because of overloads on types that are not
@@ -206,6 +215,7 @@ pub fn resolve_function(name: &str, given: &[TypeId]) -> SqlResult<&'static Func
     match choose(here, given) {
         Choice::One(_) if ambiguous(name, given) => Err(function_error(name, given, &Choice::<()>::Many)),
         Choice::One(def) => Ok(def),
+        Choice::None if OVERLOADS.contains(&(name, given.len())) => Err(unsupported_call(name, given)),
         other => Err(function_error(name, given, &other)),
     }
 }

@@ -555,6 +555,13 @@ impl<'a> Binder<'a> {
                 );
             }
             (None, _) => {
+                let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+                if called.schema.is_none()
+                    && self.functions(None, called.name).is_empty()
+                    && let Some(e) = resolve::not_supported_function(called.name, &types)
+                {
+                    return Err(at(e, location));
+                }
                 return error(
                     sqlstate::UNDEFINED_FUNCTION,
                     "does not exist",
