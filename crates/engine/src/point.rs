@@ -195,7 +195,7 @@ impl Connection {
         for at in heads {
             let [length, slot] = space.guess(oid, *at);
             if length as u32 as usize > INLINE {
-                space.prefetch_guessed(slot)
+                space.prefetch_at(slot)
             }
         }
     }

@@ -175,7 +175,7 @@ impl Space {
     }
     /// The same of any place.
     #[inline(always)]
-    pub(crate) fn prefetch_at(&self, offset: u64) {
+    pub fn prefetch_at(&self, offset: u64) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch of any address is harmless.
         unsafe {
@@ -196,11 +196,6 @@ impl Space {
         let from = oid.bits() + (SLOT_HEADER + usize::from(at & !7)) as u64;
         let words = self.words(from, 2);
         [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
-    }
-    /// Brings what may be a slot into the cache.
-    #[inline(always)]
-    pub fn prefetch_guessed(&self, bits: u64) {
-        self.prefetch_at(bits)
     }
 
     /// Brings the header of a slot's page into the cache.

@@ -1013,6 +1013,13 @@ pub enum AlteredColumn {
     Computed(String),
 }
 
+impl AlteredColumn {
+    /// Whether all columns are those that there were, in their places and with their values.
+    pub fn all_stay(columns: &[AlteredColumn]) -> bool {
+        columns.iter().enumerate().all(|(n, c)| matches!(c, AlteredColumn::Kept(k) if *k == n))
+    }
+}
+
 /// A PRIMARY KEY or UNIQUE constraint to be made, perhaps of an index that is there.
 #[derive(Clone, Debug)]
 pub struct NewKey {

@@ -122,16 +122,16 @@ pub(super) fn row(row: &Row<'_>, forms: &[bool], out: &mut Vec<u8>) -> SqlResult
     row.values().for_each(|value| {
         let Some((i, column)) = rest.next().filter(|_| failed.is_none()) else { return };
         if value.is_null() {
-            back::null(message.out)
-        } else if is_binary(forms, i) {
-            failed = back::value(message.out, |out| binary::write(value, column.ty, out)).err()
-        } else {
-            back::value(message.out, |out| {
-                text::styled(value, column.ty, &column.styles, out);
-                Ok::<_, std::convert::Infallible>(())
-            })
-            .unwrap_or_else(|never| match never {})
+            return back::null(message.out);
         }
+        failed = back::value(message.out, |out| match is_binary(forms, i) {
+            true => binary::write(value, column.ty, out),
+            false => {
+                text::styled(value, column.ty, &column.styles, out);
+                Ok(())
+            }
+        })
+        .err()
     });
     message.end();
     failed.map_or(Ok(()), Err)

@@ -443,8 +443,7 @@ impl Session {
         }
         if let Some(def) = &def {
             let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
-            let stays = |(n, c): (usize, &AlteredColumn)| matches!(c, AlteredColumn::Kept(k) if *k == n);
-            if is_validation(&was.def, def) && a.columns.iter().enumerate().all(stays) {
+            if is_validation(&was.def, def) && AlteredColumn::all_stay(&a.columns) {
                 self.validate_constraints(&a.table, &was.def, def)?;
                 return self.add_constraints(name, a);
             }

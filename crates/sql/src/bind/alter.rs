@@ -280,9 +280,8 @@ impl<'a> Binder<'a> {
             (altered.def, altered.columns) = (hiding.def, hiding.columns)
         }
         // A column can be the same and have other values.
-        let stays = |(n, c): (usize, &AlteredColumn)| matches!(c, AlteredColumn::Kept(k) if *k == n);
-        let all_stay = altered.columns.iter().enumerate().all(stays);
-        let def = (!all_stay || altered.def != table.def).then_some(altered.def);
+        let def =
+            (!AlteredColumn::all_stay(&altered.columns) || altered.def != table.def).then_some(altered.def);
         Ok(Statement::AlterTable(AlterTable {
             table: table.def.full_name(),
             def,
