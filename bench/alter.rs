@@ -99,7 +99,8 @@ fn make(connect: Connect<'_>, rows: u64) -> Result<()> {
     s.execute(&format!(
         "INSERT INTO t SELECT n, n % {PARENTS}, n, 'row ' || n FROM generate_series(0, {}) n",
         rows - 1
-    ))
+    ))?;
+    s.execute("VACUUM ANALYZE t")
 }
 
 fn step(connect: Connect<'_>, sql: &str, rows: u64, sessions: u64, around: Duration) -> Result<Beside> {
@@ -145,6 +146,25 @@ fn step(connect: Connect<'_>, sql: &str, rows: u64, sessions: u64, around: Durat
     })
 }
 
+/// All steps on one side, each told as it ends.
+fn steps(
+    side: &str,
+    connect: Connect<'_>,
+    rows: u64,
+    sessions: u64,
+    around: Duration,
+) -> Result<Vec<Beside>> {
+    let start = Instant::now();
+    make(connect, rows)?;
+    eprintln!("{side}: {rows} rows made in {} s", number(start.elapsed().as_secs_f64()));
+    let all = STEPS.iter().map(|(name, sql)| {
+        let beside = step(connect, sql, rows, sessions, around)?;
+        eprintln!("{side}: {name}: {} s", number(beside.seconds));
+        Ok(beside)
+    });
+    all.collect()
+}
+
 pub fn run(args: Args) -> Result<()> {
     let rows = args.common.rows(10_000_000, 2000);
     let around = Duration::from_secs_f64(args.common.seconds(0.5));
@@ -157,9 +177,7 @@ pub fn run(args: Args) -> Result<()> {
     {
         let db = ours::always_checkpointing().open(folder.path().join("db"))?;
         let connect = || -> Result<Box<dyn Client>> { Ok(Box::new(db.session())) };
-        make(&connect, rows)?;
-        let all = STEPS.iter().map(|(_, sql)| step(&connect, sql, rows, args.sessions, around));
-        found.push(("Ondol", all.collect::<Result<_>>()?));
+        found.push(("Ondol", steps("Ondol", &connect, rows, args.sessions, around)?));
         db.close()?
     }
     if let Some(version) = cluster::version(&args.pgbin) {
@@ -170,10 +188,7 @@ pub fn run(args: Args) -> Result<()> {
         let connect = || -> Result<Box<dyn Client>> {
             Ok(Box::new(Elephant { client: cluster.connect()?, update: None }))
         };
-        make(&connect, rows)?;
-        connect()?.execute("VACUUM ANALYZE t")?;
-        let all = STEPS.iter().map(|(_, sql)| step(&connect, sql, rows, args.sessions, around));
-        found.push(("PostgreSQL", all.collect::<Result<_>>()?));
+        found.push(("PostgreSQL", steps("PostgreSQL", &connect, rows, args.sessions, around)?));
         report.children(cluster.cpu_seconds())
     } else {
         report.say(format!(

@@ -55,6 +55,8 @@ pub(crate) enum From {
     Recovered,
     /// All there are, those of this transaction too.
     Own(u64),
+    /// The newest of each row: nobody has a snapshot that is older.
+    Newest,
     /// Those of a snapshot, which somebody holds and up to which all is installed, and older ones.
     Snapshot(u64),
 }
@@ -419,6 +421,12 @@ impl Fill {
                 false
             });
             old = newest == Some(false)
+        } else if matches!(self.from, From::Newest) {
+            let view = slot::View { snapshot: slot::ID, ..Default::default() };
+            if slot::read(space, guard, oid, &view, &mut w.row) {
+                see(&w.row);
+            }
+            old = false
         } else {
             slot::any_version(space, guard, oid, &mut w.row, true, &mut |row, _| see(row));
             old = !slot::is_live(space, oid) || slot::header_of(space, oid) & slot::OWNED != 0
@@ -517,7 +525,7 @@ impl Fill {
             // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions
             // too.
             From::Own(txn) => slot::View { snapshot: slot::ID, txn, command: u32::MAX, ..Default::default() },
-            From::Recovered => slot::View { snapshot: slot::ID, ..Default::default() },
+            From::Newest | From::Recovered => slot::View { snapshot: slot::ID, ..Default::default() },
         };
         key.clear();
         slot::read(space, guard, oid, &view, row)

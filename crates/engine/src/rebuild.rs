@@ -77,7 +77,7 @@ impl Connection {
         d::remove_table(&mut self.session, &db.dictionary, def.id)?;
         d::add_table(&mut self.session, &db.dictionary, def, heaps)?;
         self.copy_rows(old, &copy, origins)?;
-        let indexes = self.fill_copy(old, &copy)?;
+        let indexes = self.fill_copy(old, &copy, From::Own(self.session.view.txn))?;
         Ok(Table::new(&db.kernel, copy.def.clone(), heaps, indexes, Some(old)))
     }
 
@@ -91,12 +91,17 @@ impl Connection {
     }
 
     /// The indexes of a table's copy, which has none yet and is nobody else's.
-    pub(crate) fn fill_copy(&mut self, old: &Table, copy: &Arc<Table>) -> SqlResult<Vec<Arc<TableIndex>>> {
+    pub(crate) fn fill_copy(
+        &mut self,
+        old: &Table,
+        copy: &Arc<Table>,
+        from: From,
+    ) -> SqlResult<Vec<Arc<TableIndex>>> {
         let (db, rows) = (self.db.clone(), old.count_rows());
         let indexes = copy.def.indexes.iter();
         let indexes = indexes.map(|i| TableIndex::new(&db.kernel, &copy.def, &copy.layout, i.clone(), rows));
         let indexes = indexes.collect::<SqlResult<Vec<_>>>()?;
-        let (from, cancel) = (From::Own(self.session.view.txn), self.session.patience.cancel.clone());
+        let cancel = self.session.patience.cancel.clone();
         let filled = fill(&db.kernel, vec![(copy.clone(), indexes.clone())], from, cancel, &|_| {})?;
         self.outdated.append(filled.outdated);
         Ok(indexes)
