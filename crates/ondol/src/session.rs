@@ -51,6 +51,7 @@ pub(crate) mod facts;
 pub(crate) mod foreign;
 pub(crate) mod held;
 pub(crate) mod identity;
+mod literals;
 pub(crate) mod meter;
 pub(crate) mod named;
 pub(crate) mod notify;

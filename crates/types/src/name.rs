@@ -166,6 +166,13 @@ const KEYWORDS: &[&str] = &[
     "xmltable",
 ];
 
+/// Whether it is a keyword that is no name of a column or table without quotes, in whatever case.
+pub fn is_keyword(word: &str) -> bool {
+    // None is longer.
+    const LONGEST: usize = 17;
+    word.len() <= LONGEST && KEYWORDS.binary_search(&&*word.to_ascii_lowercase()).is_ok()
+}
+
 /// A name as SQL needs it: in quotes unless it is plain.
 pub fn quote(s: &str) -> String {
     let plain = s.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')

@@ -125,6 +125,25 @@ impl Plan {
             .map(|(t, then)| (t.estimate_rows().max(FEW), (*then).max(FEW)))
             .any(|(now, then)| now / then >= 8 || then / now >= 8)
     }
+    /// One of its tables has an index on an expression, or on some of the rows: which of them are of use,
+    /// constants decide (literals/E3).
+    pub fn may_compare_constants(&self) -> bool {
+        self.program.tables.iter().any(|t| {
+            let columns = &t.def.columns;
+            t.indexes.iter().any(|i| i.def.all_columns().any(|c| columns[c].is_hidden()))
+        })
+    }
+    /// It reads many rows, and converts a parameter, for each of them perhaps: of a constant that would have
+    /// been done once (literals/E3).
+    pub fn converts_in_loops(&self) -> bool {
+        let (ops, params) = (&self.program.ops, self.program.params.len());
+        let is_loop = |op: &Op| matches!(op, Op::ScanNext { .. } | Op::RangeNext { .. });
+        let converts = |op: &Op| match op {
+            Op::Cast { a, .. } | Op::IntToFloat { a, .. } => usize::from(a.0) < params,
+            _ => false,
+        };
+        ops.iter().any(is_loop) && ops.iter().any(converts)
+    }
     /// With where its result's columns come from.
     pub fn with_origins(mut self, origins: &[Option<Origin>]) -> Plan {
         if origins.iter().any(Option::is_some) {

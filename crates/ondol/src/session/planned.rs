@@ -1,6 +1,8 @@
 //! From a statement's text to something that runs, and running it.
 use crate::session::control::ends_failed;
+use crate::session::literals::{self, Lifted};
 use crate::session::output::Output;
+use crate::session::params::with_refs;
 use crate::session::plan::{Plan, Ready};
 use crate::session::plans::Known;
 use crate::session::rows::{Column, Row, Rows, styled};
@@ -162,6 +164,16 @@ impl Session {
         out: &mut dyn Output,
     ) -> SqlResult<()> {
         for _ in 0..STALE_LIMIT {
+            if params.is_empty()
+                && types.is_empty()
+                && let Some(done) = self.run_lifted(text, out)
+            {
+                match done {
+                    Err(e) if is_stale(&e) => self.plans.forget(),
+                    done => return done,
+                }
+                continue;
+            }
             let ready = self.ready(text, types)?;
             let wanted = ready.params().len();
             if params.len() != wanted {
@@ -181,6 +193,31 @@ impl Session {
             }
         }
         Err(churning())
+    }
+
+    /// Runs a text by the plan of the one with parameters for its literals; `None` where it is to be planned
+    /// as it was written (literals/E3).
+    fn run_lifted(&mut self, text: &str, out: &mut dyn Output) -> Option<SqlResult<()>> {
+        if self.connection.is_failed() {
+            return None;
+        }
+        let Lifted { text, types, values } = literals::lift(text)?;
+        if self.plans.is_unlifted(&text, self.connection.catalog_version()) {
+            return None;
+        }
+        let plan = match self.ready(&text, &types) {
+            Ok(Ready::Plan(plan)) if literals::is_served(&types, &plan) => plan,
+            // Told to stop, or out of memory.
+            Err(e) if e.sqlstate().starts_with("57") || e.sqlstate().starts_with("53") => {
+                return Some(Err(e));
+            }
+            _ => {
+                self.plans.keep_unlifted(text);
+                return None;
+            }
+        };
+        let fitted = self.fit(&values, &plan.program.params).ok()?;
+        Some(with_refs(&fitted, |refs| self.run_statement(&plan, refs, out)))
     }
 
     /// Parses, binds and compiles, or finds what was compiled before.

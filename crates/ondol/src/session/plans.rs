@@ -22,7 +22,7 @@ use ondol_engine::{Catalog, Charge, Meanings, Path};
 use ondol_sql::interpret::Frames;
 use ondol_types::style::Styles;
 use ondol_types::{SqlResult, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
@@ -344,6 +344,8 @@ pub(crate) struct Plans {
     pub frames: Frames,
     /// Planning the last text took much memory.
     pub took_much: bool,
+    /// Texts with parameters for literals with which there is nothing to be won (literals/E3).
+    unlifted: HashSet<Box<str>>,
     pub prepared: HashMap<String, Named>,
 }
 
@@ -377,6 +379,7 @@ impl Plans {
             role: BOOTSTRAP,
             frames: Frames::default(),
             took_much: false,
+            unlifted: HashSet::new(),
             prepared: HashMap::new(),
         }
     }
@@ -445,6 +448,17 @@ impl Plans {
         }
         self.queries[at] = Some(plan.clone())
     }
+    /// literals/E3
+    pub fn is_unlifted(&mut self, text: &str, version: u64) -> bool {
+        self.follow(version);
+        self.unlifted.contains(text)
+    }
+    pub fn keep_unlifted(&mut self, text: String) {
+        if self.unlifted.len() >= OWN.texts {
+            self.unlifted.clear()
+        }
+        self.unlifted.insert(text.into());
+    }
     /// Drops what is of another dictionary (3).
     #[inline]
     fn follow(&mut self, version: u64) {
@@ -474,6 +488,7 @@ impl Plans {
     pub fn forget(&mut self) {
         self.texts.clear();
         self.queries.clear();
+        self.unlifted.clear();
         self.frames.clear()
     }
     /// Drops the session's own, with the memory that they were in.

@@ -20,3 +20,11 @@ select f(a => 1, a => 2);
 select f(a => 1, 2);
 set synchronize_seqscans to off;
 show synchronize_seqscans;
+-- Arguments of JSON's functions have names, too, and some may be left out.
+SELECT jsonb_set('{"a": 1}', path => '{b}', replacement => '2');
+SELECT jsonb_set('{"a": 1}', '{b}', '2', create_if_missing => false);
+SELECT jsonb_insert('[1, 2]', '{0}', '7', insert_after => true);
+SELECT jsonb_set_lax('{"a": 1, "b": 2}', '{b}', NULL, null_value_treatment => 'delete_key');
+SELECT jsonb_set_lax('{"a": 1, "b": 2}', '{b}', NULL, null_value_treatment => 'raise_exception');
+SELECT json_object_field_text(from_json => '{"a": "x"}', field_name => 'a');
+SELECT jsonb_set('{"a": 1}', '{b}', '2', insert_after => true);

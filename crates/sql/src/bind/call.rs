@@ -123,7 +123,7 @@ impl<'a> Binder<'a> {
         for list in lists {
             let Some(places) = list.places(&names) else { continue };
             let of = |n: usize| places.iter().position(|p| *p == n);
-            let default = |n: usize| list.default_of(n).cloned().unwrap_or(Value::Null);
+            let default = |n: usize| list.default_of(n).map_or(Value::Null, |v| v.to_owned());
             let types: Vec<TypeId> = (0..list.names.len())
                 .map(|n| match of(n) {
                     Some(given) => args[given].ty.id,

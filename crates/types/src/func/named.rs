@@ -1,20 +1,20 @@
 //! The names that arguments of PostgreSQL's functions have, and what they are where a call leaves them out.
 //! Functions that are not here have none.
 
-use crate::Value;
+use crate::ValueRef;
 
 /// The arguments of a function, by its name; there may be several of one name.
 pub struct Arguments {
     pub function: &'static str,
     pub names: &'static [&'static str],
     /// Of the last arguments.
-    pub defaults: &'static [Value],
+    pub defaults: &'static [ValueRef<'static>],
 }
 
 impl Arguments {
     /// What the argument is if it is left out.
-    pub fn default_of(&self, place: usize) -> Option<&'static Value> {
-        self.defaults.get(place.checked_sub(self.names.len() - self.defaults.len())?)
+    pub fn default_of(&self, place: usize) -> Option<ValueRef<'static>> {
+        self.defaults.get(place.checked_sub(self.names.len() - self.defaults.len())?).copied()
     }
 
     /// Which argument each given one is, by its name or its place; `None` if they do not fit, or lack one
@@ -50,17 +50,40 @@ static LIST: &[Arguments] = &[
         function: "make_interval",
         names: &["years", "months", "weeks", "days", "hours", "mins", "secs"],
         defaults: &[
-            Value::Int4(0),
-            Value::Int4(0),
-            Value::Int4(0),
-            Value::Int4(0),
-            Value::Int4(0),
-            Value::Int4(0),
-            Value::Float8(0.0),
+            ValueRef::Int4(0),
+            ValueRef::Int4(0),
+            ValueRef::Int4(0),
+            ValueRef::Int4(0),
+            ValueRef::Int4(0),
+            ValueRef::Int4(0),
+            ValueRef::Float8(0.0),
         ],
     },
-    Arguments { function: "parse_ident", names: &["str", "strict"], defaults: &[Value::Bool(true)] },
+    Arguments { function: "parse_ident", names: &["str", "strict"], defaults: &[ValueRef::Bool(true)] },
     all("pg_terminate_backend", &["pid"]),
+    all("json_object_field", &["from_json", "field_name"]),
+    all("json_object_field_text", &["from_json", "field_name"]),
+    all("json_array_element", &["from_json", "element_index"]),
+    all("json_array_element_text", &["from_json", "element_index"]),
+    all("jsonb_object_field", &["from_json", "field_name"]),
+    all("jsonb_object_field_text", &["from_json", "field_name"]),
+    all("jsonb_array_element", &["from_json", "element_index"]),
+    all("jsonb_array_element_text", &["from_json", "element_index"]),
+    Arguments {
+        function: "jsonb_set",
+        names: &["jsonb_in", "path", "replacement", "create_if_missing"],
+        defaults: &[ValueRef::Bool(true)],
+    },
+    Arguments {
+        function: "jsonb_set_lax",
+        names: &["jsonb_in", "path", "replacement", "create_if_missing", "null_value_treatment"],
+        defaults: &[ValueRef::Bool(true), ValueRef::Text("use_json_null")],
+    },
+    Arguments {
+        function: "jsonb_insert",
+        names: &["jsonb_in", "path", "replacement", "insert_after"],
+        defaults: &[ValueRef::Bool(false)],
+    },
 ];
 
 /// The lists of arguments that functions of a name have.
