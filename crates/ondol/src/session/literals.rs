@@ -9,12 +9,13 @@
 //!   literals of LIMIT, IN, LIKE, ORDER BY and of all else.
 //! - **E3** The text with parameters is only tried. Where it cannot be planned, where the planner compares
 //!   constants (an index on an expression, or on some of the rows), where a parameter would be converted for
-//!   each of many rows, where a literal is an interval's or a domain's, or where a value is none of its
+//!   each of many rows, where a literal is an interval's, a domain's or
+//!   a composite type's, where a time may be that of the statement ('now'), or where a value is none of its
 //!   parameter's type, the statement is planned as it was written, and errors are of that. The session
 //!   remembers texts with which there is nothing to be won.
 use crate::session::plan::Plan;
 use ondol_sql::parse::lexer::{Token, TokenKind, Tokens};
-use ondol_types::user::domain;
+use ondol_types::user::enumeration;
 use ondol_types::{Numeric, TypeId, Value};
 use std::fmt::Write;
 
@@ -102,14 +103,25 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
 /// Whether the plan of a text with parameters, which were given these types, is as good for the literals
 /// (E3).
 pub(crate) fn is_served(given: &[TypeId], plan: &Plan) -> bool {
-    let is_domain = |t: &TypeId| t.user().is_some_and(|u| u.kind == domain::CODE);
-    // A column's fields (YEAR TO MONTH) say how such a literal is read, and not how such a value is.
+    let is_made = |t: TypeId| t.element().unwrap_or(t).user().is_some_and(|u| u.kind != enumeration::CODE);
+    // A column's fields (YEAR TO MONTH) say how such a literal is read, and not how such a value is. Domains
+    // and composite types may hold one.
     let is_interval = |(given, is): (&TypeId, &TypeId)| {
-        *given == TypeId::UNKNOWN && (*is == TypeId::INTERVAL || is_domain(is))
+        *given == TypeId::UNKNOWN && (*is == TypeId::INTERVAL || is_made(*is))
     };
     !given.iter().zip(&plan.program.params).any(is_interval)
         && !plan.may_compare_constants()
         && !plan.converts_in_loops()
+}
+
+/// Whether a value may be one that the time of the statement says, which has not begun: 'now', 'today'.
+pub(crate) fn ask_time(values: &[Value], types: &[TypeId]) -> bool {
+    let is_of_time = |t: TypeId| {
+        let times = [TypeId::DATE, TypeId::TIME, TypeId::TIMETZ, TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ];
+        times.contains(&t.element().unwrap_or(t))
+    };
+    let has_word = |v: &Value| matches!(v, Value::Text(s) if s.bytes().any(|b| b.is_ascii_alphabetic()));
+    values.iter().zip(types).any(|(v, t)| is_of_time(*t) && has_word(v))
 }
 
 /// Whether what follows leaves the operand as it is (E2).
@@ -177,9 +189,9 @@ fn value(literal: &str, negative: bool) -> Option<Value> {
     }
     let sign = if negative { -1 } else { 1 };
     if literal.bytes().all(|b| b.is_ascii_digit()) {
-        // The sign is an operator's: the type is that of what is behind it.
-        let n: i64 = literal.parse().ok()?;
-        return Some(i32::try_from(n).map_or(Value::Int8(n * sign), |n| Value::Int4(n * sign as i32)));
+        // The grammar takes the sign for a part of the number, which has the type of both.
+        let n = literal.parse::<i64>().ok()? * sign;
+        return Some(i32::try_from(n).map_or(Value::Int8(n), Value::Int4));
     }
     let is_plain = literal.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let number = Numeric::parse(literal).ok().filter(|_| is_plain)?;
@@ -223,7 +235,7 @@ mod tests {
         let types = |sql: &str| lift(sql).map(|l| l.types).unwrap_or_default();
         assert_eq!(
             types("select 1 where a = 1 and b = -2147483648 and c = 1.5 and d = 'x'"),
-            [TypeId::INT4, TypeId::INT8, TypeId::NUMERIC, TypeId::UNKNOWN]
+            [TypeId::INT4, TypeId::INT4, TypeId::NUMERIC, TypeId::UNKNOWN]
         )
     }
 

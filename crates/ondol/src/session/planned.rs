@@ -216,6 +216,9 @@ impl Session {
                 return None;
             }
         };
+        if literals::ask_time(&values, &plan.program.params) {
+            return None;
+        }
         let fitted = self.fit(&values, &plan.program.params).ok()?;
         Some(with_refs(&fitted, |refs| self.run_statement(&plan, refs, out)))
     }
@@ -546,7 +549,12 @@ fn key_of(text: &str, styles: Styles, ways: Ways) -> Cow<'_, str> {
     match styles.is_usual() && ways == Ways::ALL {
         true => Cow::Borrowed(text),
         // No statement begins so.
-        false => Cow::Owned(format!("\0{styles} {:?} {}\0{text}", styles.interval, ways.number())),
+        false => Cow::Owned(format!(
+            "\0{styles} {:?} {:?} {}\0{text}",
+            styles.interval,
+            styles.zone,
+            ways.number()
+        )),
     }
 }
 

@@ -62,3 +62,22 @@ SELECT id FROM t WHERE d = '2/1/2020';
 SET datestyle = 'ISO, DMY';
 SELECT id FROM t WHERE d = '2/1/2020';
 SELECT id FROM t WHERE d = '1/2/2020';
+-- Words for a time are of the statement's.
+CREATE TABLE times (a timestamptz, b timestamptz DEFAULT now(), c date);
+INSERT INTO times VALUES ('now', now(), 'today');
+INSERT INTO times (a, c) VALUES ('now', 'today');
+SELECT a = b AS same, c = current_date AS today FROM times;
+SELECT now() = 'now' AS same FROM times;
+-- A number has its type with its sign.
+SELECT id - -2147483648 FROM t WHERE id = 1;
+SELECT pg_typeof(id - -2147483647), pg_typeof(id + -2147483649) FROM t WHERE id = 1;
+-- A text is planned anew for another time zone.
+CREATE TABLE z (i timestamptz);
+INSERT INTO z VALUES ('2020-01-01 12:00+00');
+SET timezone = 'America/New_York';
+PREPARE zq AS SELECT 1 AS one FROM z WHERE i = '2020-01-01 21:00';
+EXECUTE zq;
+DEALLOCATE zq;
+SET timezone = 'Asia/Tokyo';
+PREPARE zq AS SELECT 1 AS one FROM z WHERE i = '2020-01-01 21:00';
+EXECUTE zq;
