@@ -422,9 +422,9 @@ impl Fill {
             });
             old = newest == Some(false)
         } else if matches!(self.from, From::Newest) {
-            let view = slot::View { snapshot: slot::ID, ..Default::default() };
-            if slot::read(space, guard, oid, &view, &mut w.row) {
-                see(&w.row);
+            let mut key = vec![];
+            if self.newest(target, guard, oid, &mut w.row, &mut key).is_some() {
+                keys.push(key.into())
             }
             old = false
         } else {

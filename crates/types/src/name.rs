@@ -168,9 +168,7 @@ const KEYWORDS: &[&str] = &[
 
 /// Whether it is a keyword that is no name of a column or table without quotes, in whatever case.
 pub fn is_keyword(word: &str) -> bool {
-    // None is longer.
-    const LONGEST: usize = 17;
-    word.len() <= LONGEST && KEYWORDS.binary_search(&&*word.to_ascii_lowercase()).is_ok()
+    KEYWORDS.binary_search(&&*word.to_ascii_lowercase()).is_ok()
 }
 
 /// A name as SQL needs it: in quotes unless it is plain.
