@@ -9,10 +9,10 @@
 //!   literals of LIMIT, IN, LIKE, ORDER BY and of all else.
 //! - **E3** The text with parameters is only tried. Where it cannot be planned, where the planner compares
 //!   constants (an index on an expression, or on some of the rows), where a parameter would be converted for
-//!   each of many rows, where a literal is an interval's, a domain's or
-//!   a composite type's, where a time may be that of the statement ('now'), or where a value is none of its
-//!   parameter's type, the statement is planned as it was written, and errors are of that. The session
-//!   remembers texts with which there is nothing to be won.
+//!   each of many rows, where a literal is an interval's, a domain's or a composite type's, where the time of
+//!   the statement says what it is ('now'), or where a value is none of its parameter's type, the statement
+//!   is planned as it was written, and errors are of that. The session remembers texts with which there is
+//!   nothing to be won.
 use crate::session::plan::Plan;
 use ondol_sql::parse::lexer::{Token, TokenKind, Tokens};
 use ondol_types::user::enumeration;
@@ -114,16 +114,6 @@ pub(crate) fn is_served(given: &[TypeId], plan: &Plan) -> bool {
         && !plan.converts_in_loops()
 }
 
-/// Whether a value may be one that the time of the statement says, which has not begun: 'now', 'today'.
-pub(crate) fn ask_time(values: &[Value], types: &[TypeId]) -> bool {
-    let is_of_time = |t: TypeId| {
-        let times = [TypeId::DATE, TypeId::TIME, TypeId::TIMETZ, TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ];
-        times.contains(&t.element().unwrap_or(t))
-    };
-    let has_word = |v: &Value| matches!(v, Value::Text(s) if s.bytes().any(|b| b.is_ascii_alphabetic()));
-    values.iter().zip(types).any(|(v, t)| is_of_time(*t) && has_word(v))
-}
-
 /// Whether what follows leaves the operand as it is (E2).
 fn ends_operand(sql: &str, next: Option<&Token>) -> bool {
     match next {
@@ -176,16 +166,9 @@ fn follows(sql: &str, before: &[Token], is_number: bool, in_row: bool) -> bool {
 fn value(literal: &str, negative: bool) -> Option<Value> {
     if let Some(quoted) = literal.strip_prefix('\'') {
         let inner = quoted.strip_suffix('\'')?;
-        let mut text = String::with_capacity(inner.len());
-        let mut rest = inner.chars();
-        while let Some(c) = rest.next() {
-            // Two quotes are one; a single one would be a literal in two parts.
-            if c == '\\' || c == '\'' && rest.next() != Some('\'') {
-                return None;
-            }
-            text.push(c)
-        }
-        return Some(Value::Text(text));
+        // Two quotes are one; a single one would be a literal in two parts.
+        let is_whole = inner.split("''").all(|part| !part.contains(['\'', '\\']));
+        return is_whole.then(|| Value::Text(inner.replace("''", "'")));
     }
     let sign = if negative { -1 } else { 1 };
     if literal.bytes().all(|b| b.is_ascii_digit()) {

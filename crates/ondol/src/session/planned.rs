@@ -164,28 +164,11 @@ impl Session {
         out: &mut dyn Output,
     ) -> SqlResult<()> {
         for _ in 0..STALE_LIMIT {
-            if params.is_empty()
-                && types.is_empty()
-                && let Some(done) = self.run_lifted(text, out)
-            {
-                match done {
-                    Err(e) if is_stale(&e) => self.plans.forget(),
-                    done => return done,
-                }
-                continue;
-            }
-            let ready = self.ready(text, types)?;
-            let wanted = ready.params().len();
-            if params.len() != wanted {
-                return Err(match params {
-                    [] => no_parameter(text),
-                    _ => crate::session::params::count_mismatch(params.len(), wanted),
-                });
-            }
-            let done = match ready {
-                Ready::Empty => return Ok(()),
-                Ready::Plan(p) => self.run_with_values(&p, params, out),
-                Ready::Other(b) => self.run_utility(text, &b, params, out),
+            let is_bare = params.is_empty() && types.is_empty();
+            let lifted = if is_bare { self.run_lifted(text, out) } else { None };
+            let done = match lifted {
+                Some(done) => done,
+                None => self.run_as_written(text, types, params, out),
             };
             match done {
                 Err(e) if is_stale(&e) => self.plans.forget(),
@@ -193,6 +176,28 @@ impl Session {
             }
         }
         Err(churning())
+    }
+
+    fn run_as_written(
+        &mut self,
+        text: &str,
+        types: &[TypeId],
+        params: &[Value],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        let ready = self.ready(text, types)?;
+        let wanted = ready.params().len();
+        if params.len() != wanted {
+            return Err(match params {
+                [] => no_parameter(text),
+                _ => crate::session::params::count_mismatch(params.len(), wanted),
+            });
+        }
+        match ready {
+            Ready::Empty => Ok(()),
+            Ready::Plan(p) => self.run_with_values(&p, params, out),
+            Ready::Other(b) => self.run_utility(text, &b, params, out),
+        }
     }
 
     /// Runs a text by the plan of the one with parameters for its literals; `None` where it is to be planned
@@ -216,7 +221,11 @@ impl Session {
                 return None;
             }
         };
-        if literals::ask_time(&values, &plan.program.params) {
+        // Values are read before the statement begins.
+        let styles = self.quick.styles;
+        let asks_time =
+            |(v, ty): (&Value, &TypeId)| matches!(v, Value::Text(t) if bind::asks_time(t, *ty, &styles));
+        if values.iter().zip(&plan.program.params).any(asks_time) {
             return None;
         }
         let fitted = self.fit(&values, &plan.program.params).ok()?;

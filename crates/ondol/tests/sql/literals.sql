@@ -81,3 +81,12 @@ DEALLOCATE zq;
 SET timezone = 'Asia/Tokyo';
 PREPARE zq AS SELECT 1 AS one FROM z WHERE i = '2020-01-01 21:00';
 EXECUTE zq;
+-- A time of day is the statement's, too, also when the text is run again.
+SET timezone = 'UTC';
+SELECT time 'now' = localtime AS same, timetz 'now' = current_time AS zoned;
+SELECT pg_sleep(0.01);
+SELECT time 'now' = localtime AS same, timetz 'now' = current_time AS zoned;
+CREATE TABLE days (t time, z timetz);
+INSERT INTO days VALUES ('now', 'now');
+INSERT INTO days VALUES ('now', 'now');
+SELECT count(DISTINCT t), count(DISTINCT z) FROM days;

@@ -15,6 +15,7 @@ use ondol_types::cast::{self, CastContext, cast_context};
 use ondol_types::catalog::{registered, vector};
 use ondol_types::func::{self, ANY, Context, FuncDef, OperatorDef, Volatility, id};
 use ondol_types::resolve::polymorphic::concrete;
+use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, sqlstate, text};
 
 /// Whether a cast stands in the context.
@@ -23,15 +24,18 @@ pub fn can_coerce(from: TypeId, to: TypeId, context: CastContext) -> bool {
     from == to || from == TypeId::UNKNOWN || cast_context(from, to).is_some_and(|c| c <= context)
 }
 
-/// Whether text read as a date or time would mean another moment tomorrow.
-fn names_a_moment(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    ["now", "today", "tomorrow", "yesterday", "allballs"].iter().any(|w| text.contains(w))
-}
-
-/// Whether it is a time, or an array of such.
-fn is_moment(t: TypeId) -> bool {
-    matches!(t.element().unwrap_or(t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
+/// Whether text that is read as a type means what the time of the statement says: 'now', or '12:00' where the
+/// zone has a summer.
+pub fn asks_time(text: &str, to: TypeId, styles: &Styles) -> bool {
+    let has_word = || {
+        let text = text.to_ascii_lowercase();
+        ["now", "today", "tomorrow", "yesterday", "allballs"].iter().any(|w| text.contains(w))
+    };
+    match to.element().unwrap_or(to) {
+        TypeId::TIMETZ => !styles.zone.is_fixed() || has_word(),
+        TypeId::DATE | TypeId::TIME | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ => has_word(),
+        _ => false,
+    }
 }
 
 /// Whether its values are names of objects, which may mean others tomorrow.
@@ -174,9 +178,7 @@ impl Binder<'_> {
                 Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at })
             }
             ExprKind::Const(Value::Text(t)) => {
-                let is_todays =
-                    matches!(to.element().unwrap_or(to), TypeId::TIMETZ) && !self.styles.zone.is_fixed();
-                if is_moment(to) && names_a_moment(&t) || is_todays {
+                if asks_time(&t, to, &self.styles) {
                     let arg = Box::new(constant(Value::Text(t), Type::TEXT, e.at));
                     return Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at });
                 }

@@ -78,6 +78,7 @@ mod view;
 mod window;
 
 pub use check::row_checks;
+pub use coerce::asks_time;
 pub use dml::next_value_of;
 pub use group::same;
 pub use set::is_made_by;

@@ -122,7 +122,7 @@ fn value(e: &Expr) -> Option<Value> {
             if types.iter().any(|t| {
                 matches!(
                     t.element().unwrap_or(*t),
-                    TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ | TypeId::TIMETZ
+                    TypeId::DATE | TypeId::TIME | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ | TypeId::TIMETZ
                 )
             }) || types.iter().any(|t| is_string(*t)) && types.iter().any(|t| text::is_styled(*t))
             {
