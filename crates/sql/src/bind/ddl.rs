@@ -24,6 +24,7 @@ use ondol_engine::{
     TableDef,
 };
 use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
+use std::collections::BTreeSet;
 
 /// Whether a column's default is none: NULL, unless its domain has one, or it is converted to a length.
 pub(super) fn is_no_default(default: &Expr, column: &ColumnDef) -> bool {
@@ -845,6 +846,7 @@ impl<'a> Binder<'a> {
     /// The relations that DROP names, each once; `what` they are called.
     pub(super) fn dropped(&self, s: &'a tree::DropStmt, what: &str) -> SqlResult<Vec<Dropped>> {
         let mut names: Vec<Dropped> = Vec::with_capacity(s.objects.len());
+        let mut there = BTreeSet::new();
         for o in &s.objects {
             let (schema, name) = match kind(o)? {
                 Kind::List(l) => parts(&l.items)?,
@@ -865,6 +867,7 @@ impl<'a> Binder<'a> {
                 return Err(super::from::no_change(r, -1));
             }
             let dropped = match (found, schema) {
+                (Some(found), _) if !there.insert(found.clone()) => continue,
                 (Some(found), _) => Dropped::There(found),
                 (None, Some(schema)) if number.is_none() => {
                     let error = no_schema(schema);
@@ -884,9 +887,7 @@ impl<'a> Binder<'a> {
                     Dropped::Missing(format!("{message}, skipping"))
                 }
             };
-            if !names.contains(&dropped) {
-                names.push(dropped)
-            }
+            names.push(dropped)
         }
         Ok(names)
     }

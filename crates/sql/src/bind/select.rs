@@ -10,6 +10,7 @@ use crate::parse::tree::{
 };
 use ondol_engine::{LockStrength, Wait};
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
+use std::collections::BTreeSet;
 
 impl<'a> Binder<'a> {
     /// A query. Literals among its targets are left without a type, since its user may know better
@@ -379,9 +380,10 @@ impl<'a> Binder<'a> {
     /// The queries of a WITH clause: each sees those before it; with RECURSIVE, all that do not rest on it.
     fn with_queries(&mut self, with: &'a tree::WithClause, before: usize) -> SqlResult<()> {
         let mut list = Vec::with_capacity(with.ctes.len());
+        let mut names = BTreeSet::new();
         for node in &with.ctes {
             let Kind::CommonTableExpr(c) = kind(node)? else { return Err(unexpected("WITH")) };
-            if list.iter().any(|o: &&tree::CommonTableExpr| o.ctename == c.ctename) {
+            if !names.insert(c.ctename.as_str()) {
                 let message = format!("WITH query name \"{}\" specified more than once", c.ctename);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_ALIAS, message), c.location));
             }
@@ -397,13 +399,15 @@ impl<'a> Binder<'a> {
             }
             return Ok(());
         }
-        for (n, c) in list.iter().enumerate() {
-            let seen = self.later_ctes.len();
-            self.later_ctes.extend(list[n..].iter().map(|c| c.ctename.as_str()));
-            let done = self.with_query(c, false);
-            self.later_ctes.truncate(seen);
-            done?;
-        }
+        let outer = self.later_ctes.len();
+        self.later_ctes.extend(list.iter().rev().map(|c| c.ctename.as_str()));
+        let done = list.iter().try_for_each(|c| {
+            self.with_query(c, false)?;
+            self.later_ctes.pop();
+            Ok(())
+        });
+        self.later_ctes.truncate(outer);
+        done?;
         debug_assert_eq!(self.ctes.len(), before + list.len());
         Ok(())
     }
