@@ -83,3 +83,14 @@ SELECT width_bucket(5, 1);
 SELECT timestamptz(date '2020-01-01', time '11:00');
 SELECT timestamptz(1);
 SELECT no_such(a => 1);
+-- Functions that are named, not called.
+GRANT EXECUTE ON FUNCTION pg_log_backend_memory_contexts(integer) TO public;
+REVOKE EXECUTE ON FUNCTION pg_catalog.lo_export FROM public;
+GRANT EXECUTE ON FUNCTION abs(integer) TO public;
+GRANT EXECUTE ON FUNCTION abs(text) TO public;
+DROP FUNCTION IF EXISTS abs(text);
+DROP FUNCTION abs;
+SELECT 'pg_log_backend_memory_contexts(integer)'::regprocedure;
+SELECT has_function_privilege('pg_log_backend_memory_contexts(integer)', 'EXECUTE');
+SELECT to_regprocedure('pg_log_backend_memory_contexts(integer)'), 'abs(text)'::regprocedure;
+SELECT array_ndims(histogram_bounds) FROM pg_stats LIMIT 0;

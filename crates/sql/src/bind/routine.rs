@@ -14,6 +14,7 @@ use super::types::{any_type, bind_type};
 use super::written::Notes;
 use super::{Binder, accepted, coerce, name_of};
 use crate::bound::{Bound, Dropped, Expr, Statement, Target, walk_expr_mut};
+use crate::catalog::fixed;
 use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::tree::{
     self, CreateFunctionStmt, DropBehavior, DropStmt, FunctionParameter, FunctionParameterMode,
@@ -539,7 +540,7 @@ impl<'a> Binder<'a> {
         if o.args_unspecified {
             return match named[..] {
                 [one] => Ok(one.id),
-                [] => Err(builtin(&called).unwrap_or_else(|| {
+                [] => Err(builtin(&called, None).unwrap_or_else(|| {
                     let message = format!("could not find a function named \"{name}\"");
                     SqlError::new(sqlstate::UNDEFINED_FUNCTION, message)
                 })),
@@ -558,6 +559,9 @@ impl<'a> Binder<'a> {
         if let Some(f) = named.iter().find(|f| f.arg_types().eq(types.iter().copied())) {
             return Ok(f.id);
         }
+        if let Some(e) = builtin(&called, Some(&types)) {
+            return Err(e);
+        }
         let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
         let message = format!("function {name}({list}) does not exist");
         Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message))
@@ -574,10 +578,23 @@ struct Parameters {
     columns: Vec<(String, Type)>,
 }
 
-/// The error of a function that is PostgreSQL's own.
-fn builtin(called: &Called<'_>) -> Option<SqlError> {
-    (called.prefix == Some("pg_catalog")).then(|| {
-        SqlError::unsupported(format_args!("changing the function {} of schema pg_catalog", called.name))
+/// The error of a function that is PostgreSQL's own, of these types or of any.
+fn builtin(called: &Called<'_>, types: Option<&[TypeId]>) -> Option<SqlError> {
+    let oids: Option<Vec<u32>> = types.map(|t| t.iter().map(|t| t.oid()).collect());
+    let of_types = |f: &&fixed::Function| oids.as_ref().is_none_or(|o| f.args == *o);
+    let f = called.may_be_builtin().then(|| {
+        let mut named = fixed::functions().iter().filter(|f| f.name == called.name).filter(of_types);
+        named.clone().find(|f| f.is_here).or_else(|| named.next())
+    })??;
+    Some(match (f.is_here, types) {
+        (true, _) => {
+            SqlError::unsupported(format_args!("changing the function {} of schema pg_catalog", called.name))
+        }
+        (false, Some(types)) => {
+            let types: Vec<&str> = types.iter().map(|t| name_of(*t)).collect();
+            SqlError::unsupported(format_args!("function {}({})", called.name, types.join(", ")))
+        }
+        (false, None) => SqlError::unsupported(format_args!("function {}", called.name)),
     })
 }
 

@@ -26,7 +26,7 @@ mod activity;
 mod cluster;
 mod depend;
 mod describe;
-mod fixed;
+pub(crate) mod fixed;
 mod key;
 mod name;
 mod relation;

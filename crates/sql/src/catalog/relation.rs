@@ -34,8 +34,10 @@ impl Relation {
 /// Made by `scripts/postgresql-catalog`.
 const LIST: &str = include_str!("fixed/relations.txt");
 
-/// A type as it is written there; text for one that is not here.
+/// A type as it is written there; text for one that is not here, and an array of it for what is an array of
+/// whatever type.
 fn type_named(name: &str) -> TypeId {
+    let name = if name == "anyarray" { "text[]" } else { name };
     let (item, is_array) = name.strip_suffix("[]").map_or((name, false), |n| (n, true));
     let id = match item {
         "\"char\"" => TypeId::QUOTED_CHAR,

@@ -11,12 +11,12 @@
 
 use super::oid::{KEY, number};
 use super::{Cast, Form};
-use crate::agg::AggDef;
+use crate::agg::{self, AggDef};
 use crate::cast::CastContext::{self, Assignment, Implicit};
-use crate::func::{Context, FuncDef, OperatorDef};
+use crate::func::{self, Context, FuncDef, OperatorDef};
 use crate::objects::ObjectKind;
 use crate::ty::{Category, TypeDef};
-use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, known, sqlstate, window};
 use std::cmp::Ordering;
 
 /// A value of such a type with the name that is shown.
@@ -74,6 +74,9 @@ pub fn missing(kind: ObjectKind, text: &str) -> SqlError {
     let (state, message) = match kind {
         O::Relation => (sqlstate::UNDEFINED_TABLE, format!("relation \"{text}\" does not exist")),
         O::Type => (sqlstate::UNDEFINED_OBJECT, format!("type \"{text}\" does not exist")),
+        O::Function | O::Procedure if is_missing_function(text) => {
+            return SqlError::unsupported(format_args!("function {text}"));
+        }
         O::Function | O::Procedure => {
             (sqlstate::UNDEFINED_FUNCTION, format!("function \"{text}\" does not exist"))
         }
@@ -93,6 +96,15 @@ pub fn missing(kind: ObjectKind, text: &str) -> SqlError {
         }
     };
     SqlError::new(state, message)
+}
+
+/// Whether a text names a function that only PostgreSQL has.
+fn is_missing_function(text: &str) -> bool {
+    let name = text.split('(').next().unwrap_or_default();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    let is_here =
+        || !func::by_name(name).is_empty() || agg::is_aggregate(name) || window::is_window_function(name);
+    known::is_function(name) && !is_here()
 }
 
 /// The bytes of a value in a column.
