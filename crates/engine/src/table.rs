@@ -452,6 +452,10 @@ impl IndexScan {
         self.cursor.seek(tree, low, high, direction);
         Ok(())
     }
+    /// Nothing comes until the next `seek`.
+    pub fn leave(&mut self) {
+        self.index = None
+    }
     pub fn next(&mut self, connection: &Connection) -> SqlResult<Option<Oid>> {
         let Some(index) = &self.index else { return Ok(None) };
         let serializable = connection.session.is_serializable();

@@ -74,6 +74,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | PointRow { cursor, .. }
         | Twin { cursor, .. }
         | RangeStart { cursor, .. }
+        | RangesStart { cursor, .. }
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } | TidRow { cursor, .. } | RowTid { cursor, .. } => {
             p.table_of(cursor.0).def.name.clone()

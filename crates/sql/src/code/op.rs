@@ -243,8 +243,14 @@ opcodes! {
     72 RangeHigh { cursor: Cur, values: Span, edge: Edge };
     /// Starts the range scan.
     73 RangeStart { cursor: Cur, backward: Flag };
-    /// Reads the next row of the range that the statement sees and whose key is the entry's; jumps when there
-    /// is none.
+    /// Forgets the ranges that were kept.
+    190 RangesNew { cursor: Cur };
+    /// Keeps the range beside those kept before.
+    191 RangeKeep { cursor: Cur };
+    /// Starts a scan of all ranges that were kept, in the index's order; those that overlap become one.
+    192 RangesStart { cursor: Cur, backward: Flag };
+    /// Reads the next row of the range (or the ranges) that the statement sees and whose key is the entry's;
+    /// jumps when there is none.
     74 RangeNext { cursor: Cur, to: Label };
     /// dst := the cursor's row, as a number that `SetRow` takes.
     75 GetRow { dst: Out, cursor: Cur };

@@ -160,7 +160,11 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
             range(p, cursor, values)
         }
-        Op::RangeStart { cursor, .. } | Op::RangeNext { cursor, .. } => range(p, cursor, Span::new(0, 0)),
+        Op::RangeStart { cursor, .. }
+        | Op::RangesNew { cursor }
+        | Op::RangeKeep { cursor }
+        | Op::RangesStart { cursor, .. }
+        | Op::RangeNext { cursor, .. } => range(p, cursor, Span::new(0, 0)),
         Op::Lock { .. } | Op::Delete { .. } => writing(p),
         Op::Update { cursor, values, columns } | Op::PointUpdate { cursor, values, columns, .. } => {
             writing(p)?;

@@ -219,6 +219,50 @@ pub(super) fn range_start(
     cursor.range.seek(connection, index, low, high, backward)
 }
 
+/// The range beside those kept before.
+pub(super) fn range_keep(cursor: &mut TableCursor) {
+    cursor.ranges.push([cursor.low.clone(), cursor.high.clone()])
+}
+
+/// Begins with the first of the ranges kept.
+pub(super) fn ranges_start(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    index: &Arc<TableIndex>,
+    backward: bool,
+) -> SqlResult<()> {
+    apart(&mut cursor.ranges);
+    if !backward {
+        cursor.ranges.reverse()
+    }
+    cursor.backward = backward;
+    if !next_range(connection, cursor, index)? {
+        cursor.range.leave()
+    }
+    Ok(())
+}
+
+/// Ranges that overlap or touch become one; in the order of their keys.
+fn apart(ranges: &mut Vec<[Vec<u8>; 2]>) {
+    ranges.retain(|[low, high]| high.is_empty() || low < high);
+    ranges.sort_unstable();
+    ranges.dedup_by(|[low, high], [_, end]| {
+        let meet = end.is_empty() || low <= end;
+        if meet && !end.is_empty() && (high.is_empty() || high > end) {
+            std::mem::swap(high, end)
+        }
+        meet
+    })
+}
+
+/// Goes to the next of several ranges; false when there is none.
+fn next_range(connection: &Connection, cursor: &mut TableCursor, index: &Arc<TableIndex>) -> SqlResult<bool> {
+    let Some([low, high]) = cursor.ranges.pop() else { return Ok(false) };
+    let end = if high.is_empty() { Bound::Unbounded } else { Bound::Excluded(&high[..]) };
+    cursor.range.seek(connection, index, Bound::Included(&low), end, cursor.backward)?;
+    Ok(true)
+}
+
 /// Reads on until a row is visible and has the entry's key; false at the end.
 pub(super) fn range_next(
     connection: &Connection,
@@ -230,7 +274,13 @@ pub(super) fn range_next(
     let Some(index) = program.index_of(number as u16) else { return Err(no_index()) };
     let table = program.table_of(number as u16);
     let cursor = &mut frame.cursors[number];
-    while let Some(oid) = cursor.range.next(connection)? {
+    loop {
+        let Some(oid) = cursor.range.next(connection)? else {
+            if next_range(connection, cursor, index)? {
+                continue;
+            }
+            return Ok(false);
+        };
         let (from, to) = (cursor.from, cursor.to);
         if !connection.read(table, oid, &mut frame.memory[from..to]) {
             continue;
@@ -242,7 +292,6 @@ pub(super) fn range_next(
             return Ok(true);
         }
     }
-    Ok(false)
 }
 
 /// The string whose head is at `at`.

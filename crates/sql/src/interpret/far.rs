@@ -345,6 +345,13 @@ pub(super) fn exec(
                 access::range_start(connection, &mut f.cursors[cursor.0 as usize], index, backward.0)?
             }
         }
+        Op::RangesNew { cursor } => f.cursors[cursor.0 as usize].ranges.clear(),
+        Op::RangeKeep { cursor } => access::range_keep(&mut f.cursors[cursor.0 as usize]),
+        Op::RangesStart { cursor, backward } => {
+            if let Some(index) = program.index_of(cursor.0) {
+                access::ranges_start(connection, &mut f.cursors[cursor.0 as usize], index, backward.0)?
+            }
+        }
         Op::RangeNext { cursor, to } => {
             tick!();
             let mut scratch = std::mem::take(&mut f.scratch);

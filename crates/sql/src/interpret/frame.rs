@@ -66,6 +66,9 @@ pub struct TableCursor {
     pub high: Vec<u8>,
     pub low_end: End,
     pub high_end: End,
+    /// Ranges that are to be read yet, the next one last: from a key on, and up to one; none: open.
+    pub ranges: Vec<[Vec<u8>; 2]>,
+    pub backward: bool,
     /// The row's place in the frame's memory.
     pub from: usize,
     pub to: usize,

@@ -7,7 +7,7 @@
 //! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
 use super::logical::{Expr, ExprKind, Hidden};
-use super::physical::{Access, End, KeyValue};
+use super::physical::{Access, End, KeyRange, KeyValue};
 use super::prefix;
 use super::refs::{Inputs, RelSet};
 use super::ways::Ways;
@@ -359,41 +359,24 @@ pub fn choose<'a>(
                 uses_others,
             }
         } else if index.kind == IndexKind::Btree {
-            let prefix: Vec<&'a Expr> =
-                keys.iter().map_while(|k| if let KeyValue::One(e) = k { Some(*e) } else { None }).collect();
-            let k = prefix.len();
+            let (range, used) = key_range(index, &keys, &c);
+            let k = range.prefix.len();
             by.truncate(k);
-            let next = &index.columns[k];
-            let find = |lower| {
-                c.bounds
-                    .iter()
-                    .find(|(column, l, ..)| *column as usize == next.column && *l == lower)
-                    .map(|(_, _, v, inclusive, e)| ((v.clone(), *inclusive), *e))
-            };
-            let (low, high) = (find(true), find(false));
-            by.extend(low.iter().chain(&high).filter_map(|(_, e)| *e));
-            let (low, high) = (low.map(|b| b.0), high.map(|b| b.0));
+            by.extend(used);
             let backward = order.and_then(|o| direction(index, k, &c, o));
-            if k == 0 && low.is_none() && high.is_none() && backward.is_none() {
+            if range.is_open() && backward.is_none() {
                 continue;
             }
-            let share = match (low.is_some(), high.is_some()) {
-                (true, true) => 0.1,
-                (false, false) => 1.0,
-                _ => 0.33,
-            };
-            let fetched = (rows_of_keys(number, k) * share).max(1.0);
-            let refers = |e: &Expr| !place.inputs.refs(e).is_empty();
-            let uses_others = prefix.iter().any(|e| refers(e))
-                || low.iter().chain(&high).filter_map(|(e, _)| e.value()).any(refers);
+            let fetched = (rows_of_keys(number, k) * range.share()).max(1.0);
+            let ranges = vec![range];
             Choice {
-                access: Access::Range { index: number, prefix, low, high, backward: backward == Some(true) },
+                uses_others: use_others(&ranges, place.inputs),
+                access: Access::Range { index: number, ranges, backward: backward == Some(true) },
                 by,
                 lookups: 1.0,
                 fetched,
                 rows: fetched.min(rows),
                 ordered: ordered || backward.is_some(),
-                uses_others,
             }
         } else {
             continue;
@@ -403,7 +386,103 @@ pub fn choose<'a>(
             (best, best_cost) = (choice, cost);
         }
     }
+    for (number, index) in table.def.indexes.iter().enumerate() {
+        for e in conjuncts {
+            let ExprKind::Or(any) = &e.kind else { continue };
+            let Some(ranges) = ranges_of(table, index, place, conjuncts, e, any) else { continue };
+            let each = |r: &KeyRange<'_>| rows_of_prefix(index, r.prefix.len(), n) * r.share();
+            let fetched = ranges.iter().map(each).sum::<f64>().clamp(1.0, n);
+            let fixed = all[number].keys.iter().take_while(|k| !k.is_many()).count();
+            let backward = order.and_then(|o| direction(index, fixed, &c, o));
+            let choice = Choice {
+                lookups: ranges.len() as f64,
+                uses_others: use_others(&ranges, place.inputs),
+                access: Access::Range { index: number, ranges, backward: backward == Some(true) },
+                by: vec![e],
+                fetched,
+                rows: fetched.min(rows),
+                ordered: ordered || backward.is_some(),
+            };
+            let cost = cost(&choice, n, limited, ways);
+            if cost < best_cost {
+                (best, best_cost) = (choice, cost);
+            }
+        }
+    }
     best
+}
+
+impl KeyRange<'_> {
+    /// Whether it is all of the index.
+    fn is_open(&self) -> bool {
+        self.prefix.is_empty() && self.low.is_none() && self.high.is_none()
+    }
+
+    /// Which part of the rows with its prefix lies between its bounds.
+    fn share(&self) -> f64 {
+        match (self.low.is_some(), self.high.is_some()) {
+            (true, true) => 0.1,
+            (false, false) => 1.0,
+            _ => 0.33,
+        }
+    }
+}
+
+/// The range of an index that conditions leave, and the conditions of its bounds.
+fn key_range<'a>(
+    index: &IndexDef,
+    keys: &[KeyValue<'a>],
+    c: &Conditions<'a>,
+) -> (KeyRange<'a>, Vec<&'a Expr>) {
+    let prefix: Vec<&'a Expr> =
+        keys.iter().map_while(|k| if let KeyValue::One(e) = k { Some(*e) } else { None }).collect();
+    let next = index.columns.get(prefix.len());
+    let find = |lower| {
+        c.bounds
+            .iter()
+            .find(|(column, l, ..)| next.is_some_and(|n| n.column == *column as usize) && *l == lower)
+            .map(|(_, _, v, inclusive, e)| ((v.clone(), *inclusive), *e))
+    };
+    let (low, high) = (find(true), find(false));
+    let by = low.iter().chain(&high).filter_map(|(_, e)| *e).collect();
+    (KeyRange { prefix, low: low.map(|b| b.0), high: high.map(|b| b.0) }, by)
+}
+
+/// A range of a B+-tree for each part of the condition `or`, beside what the other conditions say; `None` if
+/// one of them would be the whole index.
+fn ranges_of<'a>(
+    table: &Table,
+    index: &IndexDef,
+    place: &Place<'_>,
+    conjuncts: &[&'a Expr],
+    or: &Expr,
+    any: &'a [Expr],
+) -> Option<Vec<KeyRange<'a>>> {
+    // So many that the code would be longer than what it reads.
+    const MANY: usize = 100;
+    if index.kind != IndexKind::Btree || any.len() > MANY {
+        return None;
+    }
+    any.iter()
+        .map(|part| {
+            // Its own first: of two bounds on one side the first is taken.
+            let own = match &part.kind {
+                ExprKind::And(all) => &all[..],
+                _ => std::slice::from_ref(part),
+            };
+            let others = conjuncts.iter().copied().filter(|e| !std::ptr::eq(*e, or));
+            let all: Vec<&'a Expr> = own.iter().chain(others).collect();
+            let c = conditions(table, place, &all);
+            let (range, _) = key_range(index, &leading_keys(index, &c).keys, &c);
+            (!range.is_open()).then_some(range)
+        })
+        .collect()
+}
+
+fn use_others(ranges: &[KeyRange<'_>], inputs: &Inputs) -> bool {
+    let mut found = false;
+    ranges.iter().for_each(|r| r.each(&mut |e| found |= !inputs.refs(e).is_empty()));
+    found
 }
 
 /// What an access costs, in rows touched; a sort that it leaves to do included.
@@ -414,7 +493,7 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
         Access::Tid { .. } => c.lookups,
         Access::Lookup { unique: true, .. } => c.fetched.max(c.lookups),
         Access::Lookup { .. } => 1.0 + (c.fetched * 1.1).max(c.lookups),
-        Access::Range { .. } => 3.0 + c.fetched * 1.3,
+        Access::Range { ranges, .. } => 3.0 * ranges.len() as f64 + c.fetched * 1.3,
     };
     let is_off = if matches!(c.access, Access::Full) { ways.no_full } else { ways.no_index };
     let fetch = fetch + Ways::price(is_off);

@@ -1,7 +1,7 @@
 //! EXPLAIN: the physical tree in PostgreSQL's words, as text or as JSON.
 use super::logical::JoinKind;
 use super::logical::{Expr, ExprKind, Inside, OnConflict, Source};
-use super::physical::{Access, End, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
+use super::physical::{Access, End, KeyRange, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
 use super::show::{Names, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
 use crate::bound::{SetOperation, inner_query};
@@ -419,10 +419,8 @@ impl<'a> Show<'_, 'a> {
                     }
                 }
                 let parts = index_conditions(table, access, names);
-                match &parts[..] {
-                    [] => {}
-                    [one] => out.properties.push(("Index Cond", one.clone())),
-                    many => out.properties.push(("Index Cond", format!("({})", many.join(" AND ")))),
+                if !parts.is_empty() {
+                    out.properties.push(("Index Cond", all_of(&parts)))
                 }
             }
             Source::Values(_) => (out.kind, out.over) = ("Values Scan".into(), quoted(alias)),
@@ -525,23 +523,42 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
                 });
             }
         }
-        Access::Range { index, prefix, low, high, .. } => {
-            for (n, e) in prefix.iter().enumerate().skip(known(*index)) {
-                parts.push(format!("({} = {})", column(*index, n), expr(e, names)));
-            }
-            for (b, op) in [(low, ">"), (high, "<")] {
-                if let Some((e, inclusive)) = b {
-                    let eq = if *inclusive { "=" } else { "" };
-                    let e = match e {
-                        End::Value(e) => expr(e, names),
-                        End::Text(text) => expr(&text_of(text), names),
-                    };
-                    parts.push(format!("({} {op}{eq} {e})", column(*index, prefix.len())));
+        Access::Range { index, ranges, .. } => {
+            let of_range = |KeyRange { prefix, low, high }: &KeyRange<'_>| {
+                let mut parts = Vec::new();
+                for (n, e) in prefix.iter().enumerate().skip(known(*index)) {
+                    parts.push(format!("({} = {})", column(*index, n), expr(e, names)));
+                }
+                for (b, op) in [(low, ">"), (high, "<")] {
+                    if let Some((e, inclusive)) = b {
+                        let eq = if *inclusive { "=" } else { "" };
+                        let e = match e {
+                            End::Value(e) => expr(e, names),
+                            End::Text(text) => expr(&text_of(text), names),
+                        };
+                        parts.push(format!("({} {op}{eq} {e})", column(*index, prefix.len())));
+                    }
+                }
+                parts
+            };
+            match &ranges[..] {
+                [one] => parts = of_range(one),
+                many => {
+                    let each: Vec<String> = many.iter().map(|r| all_of(&of_range(r))).collect();
+                    parts.push(format!("({})", each.join(" OR ")));
                 }
             }
         }
     }
     parts
+}
+
+/// Conditions that hold together.
+fn all_of(parts: &[String]) -> String {
+    match parts {
+        [one] => one.clone(),
+        many => format!("({})", many.join(" AND ")),
+    }
 }
 
 /// The lines of a plan; `workers` threads would read its scan in parts, if any.

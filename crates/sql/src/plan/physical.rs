@@ -55,6 +55,21 @@ impl<'a> End<'a> {
     }
 }
 
+/// A range of a B+-tree: values for the first columns, then bounds (value, inclusive) of the next.
+#[derive(Clone, Debug)]
+pub struct KeyRange<'a> {
+    pub prefix: Vec<&'a Expr>,
+    pub low: Option<(End<'a>, bool)>,
+    pub high: Option<(End<'a>, bool)>,
+}
+
+impl<'a> KeyRange<'a> {
+    pub fn each(&self, f: &mut dyn FnMut(&'a Expr)) {
+        self.prefix.iter().for_each(|e| f(e));
+        self.low.iter().chain(&self.high).filter_map(|b| b.0.value()).for_each(f);
+    }
+}
+
 /// Which way into a table.
 #[derive(Clone, Debug)]
 pub enum Access<'a> {
@@ -72,12 +87,10 @@ pub enum Access<'a> {
         /// Of a look-up by several values: that very condition.
         member: Option<&'a Expr>,
     },
-    /// A B+-tree: values for the first columns, then bounds (value, inclusive) of the next.
+    /// A range of a B+-tree, or several that may overlap: each of their rows once, in the index's order.
     Range {
         index: usize,
-        prefix: Vec<&'a Expr>,
-        low: Option<(End<'a>, bool)>,
-        high: Option<(End<'a>, bool)>,
+        ranges: Vec<KeyRange<'a>>,
         backward: bool,
     },
 }
@@ -358,10 +371,7 @@ impl<'a> Node<'a> {
                         keys.iter().for_each(|k| k.each(f));
                         member.iter().for_each(|e| f(e));
                     }
-                    Access::Range { prefix, low, high, .. } => {
-                        prefix.iter().for_each(|e| f(e));
-                        low.iter().chain(high).filter_map(|b| b.0.value()).for_each(&mut *f);
-                    }
+                    Access::Range { ranges, .. } => ranges.iter().for_each(|r| r.each(f)),
                 }
             }
             Operator::Join { method, on, .. } => {

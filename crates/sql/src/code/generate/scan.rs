@@ -6,7 +6,7 @@ use super::{Consume, Gen, Source, Stored, internal};
 use crate::plan::access::{any_of_array, catalog_key, foreign_bounds};
 use crate::plan::classify::is_int;
 use crate::plan::logical::{self, Expr, ExprKind};
-use crate::plan::physical::{Access, End, KeyValue, Node, Operator};
+use crate::plan::physical::{Access, End, KeyRange, KeyValue, Node, Operator};
 use ondol_engine::Table;
 use ondol_types::edge::is_rounded;
 use ondol_types::func::FuncId;
@@ -257,54 +257,26 @@ impl<'a> Gen<'a> {
                     g.lookup(&lookup, Some((at, r)), next, consume)
                 })
             }
-            Access::Range { index, prefix, low, high, backward } => {
+            Access::Range { index, ranges, backward } => {
                 let cursor = self.cursor(table, Some(*index));
                 let (next, end) = (self.label(), self.label());
-                let def = &table.def.indexes[*index];
-                let k = prefix.len();
-                let bound = usize::from(low.is_some() || high.is_some());
-                // One stretch of registers for the prefix and a bound, used for both ends.
-                let first = self.registers(k + 2);
-                for (n, e) in prefix.iter().enumerate() {
-                    let r = self.key_value(e, table.def.columns[def.columns[n].column].ty.id, end)?;
-                    self.op(Op::Move { dst: Out(first + n as u16), a: Reg(r) });
-                    self.op(Op::IfNull { a: Reg(r), to: end });
-                }
-                // In an index that falls, the upper bound comes first.
-                let falling = bound == 1 && def.columns[k].desc;
-                let (lower, upper) = if falling { (high, low) } else { (low, high) };
-                let ty = def.columns.get(k).map_or(TypeId::VOID, |c| table.def.columns[c.column].ty.id);
-                for (is_low, b) in [(true, lower), (false, upper)] {
-                    let mut n = k;
-                    // Without a bound, everything under the prefix.
-                    let mut edge = if is_low { Edge::Before } else { Edge::After };
-                    if let Some((e, inclusive)) = b {
-                        let (r, rounded) = match e {
-                            End::Value(e) if is_rounded(e.ty.id, ty) => {
-                                let (a, dst) = (Reg(self.expr(e)?), self.register());
-                                let lower = Flag(is_low != falling);
-                                self.op(Op::RangeEnd { dst: Out(dst), a, ty, lower });
-                                (dst, true)
-                            }
-                            End::Value(e) => (self.key_value(e, ty, end)?, false),
-                            End::Text(text) => (self.constant(&Value::Text(text.clone())), false),
-                        };
-                        self.op(Op::IfNull { a: Reg(r), to: end });
-                        self.op(Op::Move { dst: Out(first + k as u16), a: Reg(r) });
-                        n += 1;
-                        // A rounded end may be a value of the range.
-                        if !inclusive && !rounded {
-                            edge = if is_low { Edge::After } else { Edge::Before };
-                        }
+                let backward = Flag(*backward);
+                match &ranges[..] {
+                    [one] => {
+                        self.range(table, *index, cursor, one, end)?;
+                        self.op(Op::RangeStart { cursor, backward });
                     }
-                    let values = Span::new(first, n);
-                    self.op(if is_low {
-                        Op::RangeLow { cursor, values, edge }
-                    } else {
-                        Op::RangeHigh { cursor, values, edge }
-                    });
+                    many => {
+                        self.op(Op::RangesNew { cursor });
+                        for one in many {
+                            let none = self.label();
+                            self.range(table, *index, cursor, one, none)?;
+                            self.op(Op::RangeKeep { cursor });
+                            self.here(none);
+                        }
+                        self.op(Op::RangesStart { cursor, backward });
+                    }
                 }
-                self.op(Op::RangeStart { cursor, backward: Flag(*backward) });
                 let mark = self.mark();
                 self.here(next);
                 let reset = self.reset(mark);
@@ -316,6 +288,62 @@ impl<'a> Gen<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// The ends of a range for the cursor; jumps to `none` where no key lies between them.
+    fn range(
+        &mut self,
+        table: &'a Arc<Table>,
+        index: usize,
+        cursor: Cur,
+        KeyRange { prefix, low, high }: &KeyRange<'a>,
+        none: Label,
+    ) -> SqlResult<()> {
+        let def = &table.def.indexes[index];
+        let k = prefix.len();
+        let bound = usize::from(low.is_some() || high.is_some());
+        // One stretch of registers for the prefix and a bound, used for both ends.
+        let first = self.registers(k + 2);
+        for (n, e) in prefix.iter().enumerate() {
+            let r = self.key_value(e, table.def.columns[def.columns[n].column].ty.id, none)?;
+            self.op(Op::Move { dst: Out(first + n as u16), a: Reg(r) });
+            self.op(Op::IfNull { a: Reg(r), to: none });
+        }
+        // In an index that falls, the upper bound comes first.
+        let falling = bound == 1 && def.columns[k].desc;
+        let (lower, upper) = if falling { (high, low) } else { (low, high) };
+        let ty = def.columns.get(k).map_or(TypeId::VOID, |c| table.def.columns[c.column].ty.id);
+        for (is_low, b) in [(true, lower), (false, upper)] {
+            let mut n = k;
+            // Without a bound, everything under the prefix.
+            let mut edge = if is_low { Edge::Before } else { Edge::After };
+            if let Some((e, inclusive)) = b {
+                let (r, rounded) = match e {
+                    End::Value(e) if is_rounded(e.ty.id, ty) => {
+                        let (a, dst) = (Reg(self.expr(e)?), self.register());
+                        let lower = Flag(is_low != falling);
+                        self.op(Op::RangeEnd { dst: Out(dst), a, ty, lower });
+                        (dst, true)
+                    }
+                    End::Value(e) => (self.key_value(e, ty, none)?, false),
+                    End::Text(text) => (self.constant(&Value::Text(text.clone())), false),
+                };
+                self.op(Op::IfNull { a: Reg(r), to: none });
+                self.op(Op::Move { dst: Out(first + k as u16), a: Reg(r) });
+                n += 1;
+                // A rounded end may be a value of the range.
+                if !inclusive && !rounded {
+                    edge = if is_low { Edge::After } else { Edge::Before };
+                }
+            }
+            let values = Span::new(first, n);
+            self.op(if is_low {
+                Op::RangeLow { cursor, values, edge }
+            } else {
+                Op::RangeHigh { cursor, values, edge }
+            });
+        }
+        Ok(())
     }
 
     /// Each of several keys once, as the column's type has it, in a register for `body`, which jumps
