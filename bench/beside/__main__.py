@@ -13,15 +13,17 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import postgres
 from case import Gone
 from compare import WRONG, Reasons, compare, variants
-from kinds import changes, copies, cursors, definitions, expressions, indexes, keys, nested, queries, sequences, sessions, sets, texts, transactions, types, views, windows
+from kinds import changes, copies, cursors, definitions, expressions, indexes, keys, nested, queries, repeated, sequences, sessions, sets, texts, transactions, types, views, windows
 from run import Both, differences
 from smaller import Smaller, script
 
 KINDS = {"expressions": expressions, "texts": texts, "queries": queries, "nested": nested, "changes": changes, "copies": copies, "transactions": transactions, "sessions": sessions,
-         "cursors": cursors, "definitions": definitions, "types": types, "views": views, "keys": keys, "indexes": indexes, "sequences": sequences, "sets": sets, "windows": windows}
+         "cursors": cursors, "definitions": definitions, "types": types, "views": views, "keys": keys, "indexes": indexes, "sequences": sequences, "sets": sets, "windows": windows,
+         "repeated": repeated}
 # Shares of the statements; cases that are run at once.
 SHARES = {"expressions": 20, "texts": 10, "queries": 20, "nested": 10, "changes": 15, "copies": 5, "transactions": 10, "sessions": 10,
-          "cursors": 10, "definitions": 10, "types": 10, "views": 10, "keys": 10, "indexes": 10, "sequences": 10, "sets": 10, "windows": 10}
+          "cursors": 10, "definitions": 10, "types": 10, "views": 10, "keys": 10, "indexes": 10, "sequences": 10, "sets": 10, "windows": 10,
+          "repeated": 20}
 AT_ONCE = {"expressions": 150, "texts": 150, "sessions": 1}
 
 

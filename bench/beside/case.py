@@ -25,6 +25,7 @@ class Case:
     kind: str
     steps: list
     concurrent: bool = False        # several sessions, step by step
+    source: Optional[str] = None    # the kind that it was made from, whose known differences are its own, too
 
 
 @dataclass

@@ -158,7 +158,7 @@ class Reasons:
                 self.all.append(now)
 
     def of(self, d):
-        texts = {"kind": d.kind, "what": d.what, "sql": d.step.text("ondol"), "case": "; ".join(s.sql for s in d.case.steps), "postgres": d.postgres.text(), "ondol": d.ondol.text()}
+        texts = {"kind": d.case.source or d.kind, "what": d.what, "sql": d.step.text("ondol"), "case": "; ".join(s.sql for s in d.case.steps), "postgres": d.postgres.text(), "ondol": d.ondol.text()}
         for sentence, patterns in self.all:
             if all(p.search(texts[key]) for key, p in patterns.items()):
                 return sentence

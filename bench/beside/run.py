@@ -7,7 +7,7 @@ from compare import Difference, compare
 from ondol import Shell
 from postgres import exchange
 
-STATEFUL = ("changes", "transactions", "copies", "sessions", "cursors", "definitions", "types", "views", "keys", "indexes", "sequences")
+STATEFUL = ("changes", "transactions", "copies", "sessions", "cursors", "definitions", "types", "views", "keys", "indexes", "sequences", "repeated")
 LIMIT = 75
 
 

@@ -9,13 +9,15 @@
 pub mod bare;
 pub mod chart;
 pub mod clients;
+#[cfg(feature = "peers")]
 pub mod cluster;
 pub mod customers;
+#[cfg(feature = "peers")]
 pub mod encoder;
 pub mod histogram;
 pub mod lineitem;
 pub mod machine;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "peers"))]
 pub mod mapped;
 pub mod options;
 pub mod ours;

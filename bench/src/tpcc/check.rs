@@ -270,7 +270,7 @@ pub fn checksums(backend: &dyn Backend) -> Result<Vec<(&'static str, u64, u64)>>
     Ok(all)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "peers"))]
 mod tests {
     use super::*;
     use crate::tpcc::populate::populate;

@@ -17,10 +17,13 @@ pub mod drive;
 pub mod names;
 pub mod ondol;
 pub mod populate;
+#[cfg(feature = "peers")]
 pub mod postgres;
 pub mod schema;
+#[cfg(feature = "peers")]
 pub mod sqlite;
 pub mod transactions;
+#[cfg(feature = "peers")]
 pub mod wire;
 
 /// How large the database is.
