@@ -219,7 +219,7 @@ pub fn list(text: &str) -> Option<Vec<String>> {
             name
         } else {
             let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
-            let name = rest[..end].to_lowercase();
+            let name = rest[..end].to_ascii_lowercase();
             rest = &rest[end..];
             Some(name).filter(|n| !n.is_empty())?
         };
@@ -233,8 +233,8 @@ pub fn list(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The names of a text like `schema.name`, as functions take the names of relations: without quotes in lower
-/// case, within them as they are.
+/// The names of a text like `schema.name`, as functions take the names of relations: without quotes any
+/// characters but dots and blanks, in lower case, within them as they are.
 pub fn split(text: &str) -> SqlResult<Vec<String>> {
     let wrong = || SqlError::new("42602", "invalid name syntax");
     let mut names = Vec::new();
@@ -258,7 +258,7 @@ pub fn split(text: &str) -> SqlResult<Vec<String>> {
             }
         } else {
             let end = rest.find(|c: char| c == '.' || c.is_whitespace()).unwrap_or(rest.len());
-            name = rest[..end].to_lowercase();
+            name = rest[..end].to_ascii_lowercase();
             rest = &rest[end..];
         }
         if name.is_empty() {
@@ -281,9 +281,12 @@ mod tests {
     #[test]
     fn names_in_texts_are_split() {
         let names = |text| split(text).map_err(|e| e.sqlstate());
-        for (text, found) in
-            [("a", &["a"][..]), ("  A . b ", &["a", "b"]), ("\"A\".\"b\"\"c.\"", &["A", "b\"c."])]
-        {
+        for (text, found) in [
+            ("a", &["a"][..]),
+            ("  A . b ", &["a", "b"]),
+            ("\"A\".\"b\"\"c.\"", &["A", "b\"c."]),
+            ("Ä1.x\"-*", &["Ä1", "x\"-*"]),
+        ] {
             assert_eq!(names(text).unwrap(), found);
         }
         for text in ["", " ", "a.", ".a", "a b", "\"a", "\"\"", "\"a\"b"] {

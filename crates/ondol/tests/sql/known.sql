@@ -94,3 +94,15 @@ SELECT 'pg_log_backend_memory_contexts(integer)'::regprocedure;
 SELECT has_function_privilege('pg_log_backend_memory_contexts(integer)', 'EXECUTE');
 SELECT to_regprocedure('pg_log_backend_memory_contexts(integer)'), 'abs(text)'::regprocedure;
 SELECT array_ndims(histogram_bounds) FROM pg_stats LIMIT 0;
+-- Texts that name objects.
+SELECT '*'::regclass;
+SELECT '1.5'::regclass;
+SELECT 'x"y'::regclass;
+SELECT '"x"y'::regclass;
+SELECT ' pg_catalog . PG_CLASS '::regclass, ' abs ( integer ) '::regprocedure;
+SELECT 'nosuch.t'::regclass;
+SELECT 'nosuch.f'::regproc;
+SELECT 'nosuch.f(integer)'::regprocedure;
+SELECT 'nosuch.c'::regcollation;
+SELECT has_table_privilege('nosuch.t', 'SELECT');
+SELECT to_regclass('nosuch.t'), to_regproc('nosuch.f'), to_regprocedure('nosuch.f(integer)'), to_regtype('nosuch.t');

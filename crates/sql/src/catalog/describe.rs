@@ -311,7 +311,10 @@ fn to_number(sight: &Sight<'_>, ty: TypeId, text: &str) -> SqlResult<Value> {
         Ok(Some(n)) => Ok(named(sight, ty, n)),
         Ok(None) => Ok(Value::Null),
         // What is not supported here is not there, and several are none.
-        Err(e) if [sqlstate::FEATURE_NOT_SUPPORTED, sqlstate::AMBIGUOUS_FUNCTION].contains(&e.sqlstate()) => {
+        Err(e)
+            if [sqlstate::FEATURE_NOT_SUPPORTED, sqlstate::AMBIGUOUS_FUNCTION, "3F000"]
+                .contains(&e.sqlstate()) =>
+        {
             Ok(Value::Null)
         }
         Err(e) => Err(e),

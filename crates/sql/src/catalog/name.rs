@@ -2,12 +2,12 @@
 
 use super::fixed;
 use super::sight::{Sight, oid_of};
-use crate::bind::names::Names;
+use crate::bind::names::{Names, no_schema};
 use crate::bind::types::bind_type;
 use crate::parse::{self, tree::node::Node as Kind};
 use ondol_engine::FunctionDef;
 use ondol_types::catalog::registered;
-use ondol_types::name::quote;
+use ondol_types::name::{quote, split as parts};
 use ondol_types::objects::ObjectKind;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::sync::Arc;
@@ -16,53 +16,15 @@ fn invalid() -> SqlError {
     SqlError::new("42602", "invalid name syntax")
 }
 
-/// The parts of a name like `a."B".c`.
-pub fn parts(text: &str) -> SqlResult<Vec<String>> {
-    let (name, rest) = leading_parts(text)?;
-    if rest.trim().is_empty() { Ok(name) } else { Err(invalid()) }
-}
-
-/// The parts of the name that a text begins with, and what follows.
+/// The parts of the name that a text begins with, up to a parenthesis, and what follows.
 fn leading_parts(text: &str) -> SqlResult<(Vec<String>, &str)> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start();
-    loop {
-        if let Some(quoted) = rest.strip_prefix('"') {
-            let mut part = String::new();
-            let mut from = quoted;
-            loop {
-                let end = from.find('"').ok_or_else(invalid)?;
-                part.push_str(&from[..end]);
-                from = &from[end + 1..];
-                match from.strip_prefix('"') {
-                    Some(more) => {
-                        part.push('"');
-                        from = more
-                    }
-                    None => break,
-                }
-            }
-            if part.is_empty() {
-                return Err(invalid());
-            }
-            found.push(part);
-            rest = from;
-        } else {
-            let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
-            let is_of = |c: char| is_letter(c) || c.is_ascii_digit() || c == '$';
-            if !rest.starts_with(is_letter) {
-                return Err(invalid());
-            }
-            let end = rest.find(|c| !is_of(c)).unwrap_or(rest.len());
-            found.push(rest[..end].to_ascii_lowercase());
-            rest = &rest[end..];
-        }
-        rest = rest.trim_start();
-        match rest.strip_prefix('.') {
-            Some(more) => rest = more.trim_start(),
-            None => return Ok((found, rest)),
-        }
-    }
+    let mut quoted = false;
+    let open = text.find(|c: char| {
+        quoted ^= c == '"';
+        c == '(' && !quoted
+    });
+    let (name, rest) = text.split_at(open.unwrap_or(text.len()));
+    Ok((parts(name)?, rest))
 }
 
 /// The schema, or an empty one, and the name of an object.
@@ -202,8 +164,26 @@ fn operators() -> impl Iterator<Item = (u32, String, u32, u32)> {
     })
 }
 
-/// The object that a text names.
+/// The object that a text names. A schema in it that is not there is an error.
 pub fn find(sight: &Sight<'_>, kind: ObjectKind, text: &str) -> SqlResult<Option<u32>> {
+    let found = meant(sight, kind, text)?;
+    let names = match kind {
+        ObjectKind::Schema | ObjectKind::Role | ObjectKind::Type => return Ok(found),
+        ObjectKind::Procedure => leading_parts(text)?.0,
+        ObjectKind::Operator | ObjectKind::TypedOperator => {
+            operator_parts(text.split('(').next().unwrap_or_default())?
+        }
+        _ => parts(text)?,
+    };
+    match &names[..] {
+        [.., schema, _] if found.is_none() && !sight.schemas().iter().any(|s| s.1 == schema) => {
+            Err(no_schema(schema))
+        }
+        _ => Ok(found),
+    }
+}
+
+fn meant(sight: &Sight<'_>, kind: ObjectKind, text: &str) -> SqlResult<Option<u32>> {
     match kind {
         ObjectKind::Relation => {
             let (schema, name) = qualified(sight, "relation", text, parts(text)?)?;

@@ -237,7 +237,7 @@ fn attribute(a: &Attribute<'_>, each: Each<'_>) -> SqlResult<()> {
     attribute_missing(a, Value::Null, each)
 }
 
-/// The same; `missing`: what the column is in rows that do not say, as the text of an array.
+/// The same; `missing`: what the column is in rows that do not say, as an array of texts.
 fn attribute_missing(a: &Attribute<'_>, missing: Value, each: Each<'_>) -> SqlResult<()> {
     let f = facts(a.ty.id);
     each(&row![
@@ -274,13 +274,10 @@ fn attribute_missing(a: &Attribute<'_>, missing: Value, each: Each<'_>) -> SqlRe
 fn missing(c: &ColumnDef) -> SqlResult<Value> {
     let Some(bytes) = c.later.as_ref().and_then(|l| l.missing.as_deref()) else { return Ok(Value::Null) };
     let value = later::value(Layout::later_storage(c.ty, c.packed), bytes);
-    let (mut item, mut text) = (String::new(), String::new());
+    let mut item = String::new();
     ondol_types::text::output(value, c.ty, &mut item);
     // There are no arrays of arrays, whose text this would be.
-    let list = ondol_types::array::of_values(TypeId::TEXT, &[Value::Text(item)])?;
-    let of_texts = Type::TEXT.array().unwrap_or(Type::TEXT);
-    ondol_types::text::output(list.as_ref(&mut Vec::new()), of_texts, &mut text);
-    Ok(Value::Text(text))
+    ondol_types::array::of_values(TypeId::TEXT, &[Value::Text(item)])
 }
 
 /// What stands in pg_type of a type, one that users have defined among them.
