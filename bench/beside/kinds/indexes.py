@@ -18,9 +18,24 @@ def index(rng, n):
 
 def condition(rng):
     one = rng.choice((f"{rng.choice(EXPRESSIONS)} {rng.choice(('=', '=', '<', '>=', '<>', 'IS DISTINCT FROM'))} {rng.choice(('1', '2', '0', chr(39) + 'a' + chr(39), chr(39) + 'ax' + chr(39), 'NULL', 'true'))}", rng.choice(PREDICATES), f"n {rng.choice(('=', '>', '<='))} {rng.randint(-1, 4)}", f"s {rng.choice(('=', '>', '<'))} {rng.choice(VALUES['s'])}", f"lower(s) = {rng.choice(VALUES['s'])}", "s IS NULL", f"n IN (1, {rng.randint(0, 4)})", f"s LIKE '{rng.choice(('a%', '%b', '_'))}'"))
+    if rng.random() < 0.2:
+        return ranges(rng)
     if rng.random() < 0.5:
         return f"{one} {rng.choice(('AND', 'AND', 'OR'))} {rng.choice(PREDICATES)}"
     return one
+
+
+def ranges(rng):
+    """Ranges of one column, or of two, that OR puts together."""
+    column = rng.choice(("n", "n", "s", "d", "id"))
+    values = VALUES.get(column, ("1", "3", "5", "8", "NULL"))
+
+    def part():
+        a, b = rng.choice(values), rng.choice(values)
+        one = rng.choice((f"{column} BETWEEN {a} AND {b}", f"{column} > {a}", f"{column} <= {a}", f"{column} = {a}", f"{column} >= {a} AND {column} < {b}", f"{column} < {a}"))
+        return f"({one}{rng.choice(('', '', f' AND id > {rng.randint(0, 9)}', f' AND n = {rng.randint(0, 3)}'))})"
+    joined = " OR ".join(part() for _ in range(rng.choice((2, 2, 3, 4))))
+    return rng.choice((joined, joined, f"({joined}) AND {rng.choice(PREDICATES)}", f"({joined}) AND n = {rng.randint(0, 3)}"))
 
 
 def case(rng):
@@ -47,6 +62,9 @@ def case(rng):
             steps.append(Step(f"DELETE FROM t1 WHERE {rng.choice((condition(rng), f'id = {rng.randint(1, 9)}'))}"))
         elif roll < 0.9:
             steps.append(Step(rng.choice((f"SELECT * FROM t1 WHERE {condition(rng)}", f"SELECT id FROM t1 WHERE {condition(rng)}", f"SELECT count(*) FROM t1 WHERE {condition(rng)}", f"SELECT {rng.choice(EXPRESSIONS)}, count(*) FROM t1 GROUP BY 1"))))
+        elif roll < 0.92:
+            key, down = rng.choice(("n", "id", "s", "d")), rng.choice(("", " DESC"))
+            steps.append(Step(f"SELECT {key}, id FROM t1 WHERE {ranges(rng)} ORDER BY {key}{down}, id{rng.choice((down, ''))}", order=(0, 1)))
         elif roll < 0.95:
             key = rng.choice(EXPRESSIONS)
             steps.append(Step(f"SELECT {key}, id FROM t1 WHERE {rng.choice(PREDICATES)} ORDER BY {key}{rng.choice(('', ' DESC', ' NULLS FIRST'))}, id", order=(0, 1)))
