@@ -1,8 +1,8 @@
 //! Statements that differ in their literals alone have one plan.
 //!
 //! - **E1** In a SELECT, INSERT, UPDATE or DELETE that came without parameters, a literal gives way to a
-//!   parameter where both mean the same: behind a comparison, and, if it is a number, behind `+` and `-`;
-//!   and in the rows of INSERT ... VALUES. A number's parameter has the number's type. A quoted one's has
+//!   parameter where both mean the same: behind a comparison, as an end of BETWEEN, and, if it is a number,
+//!   behind `+` and `-`; and in the rows of INSERT ... VALUES. A number's parameter has the number's type. A quoted one's has
 //!   none, so that the binder gives it the type that it would have given the literal.
 //! - **E2** What stands on its other sides says that the literal is all of the operand, and the other
 //!   operand none itself: so a cast, a collation, a condition such as 1 = 0 stay as they are, and so do the
@@ -142,6 +142,19 @@ fn follows(sql: &str, before: &[Token], is_number: bool, in_row: bool) -> bool {
     let Some((last, others)) = before.split_last() else { return false };
     match last.kind {
         TokenKind::Mark(b'(' | b',') => in_row,
+        TokenKind::Word if last.is_word(sql, "BETWEEN") => is_column(sql, others),
+        TokenKind::Word if last.is_word(sql, "AND") => {
+            // The first end is a literal, too.
+            let is_sign = |t: &Token| t.kind == TokenKind::Operator && &sql[t.start..t.end] == "-";
+            let (column, low) = match others {
+                [column @ .., between, sign, low] if is_sign(sign) && between.is_word(sql, "BETWEEN") => {
+                    (column, low)
+                }
+                [column @ .., between, low] if between.is_word(sql, "BETWEEN") => (column, low),
+                _ => return false,
+            };
+            matches!(low.kind, TokenKind::Number | TokenKind::String) && is_column(sql, column)
+        }
         TokenKind::Operator => {
             let Some(left) = others.last() else { return false };
             let word = &sql[left.start..left.end];
@@ -160,6 +173,15 @@ fn follows(sql: &str, before: &[Token], is_number: bool, in_row: bool) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the tokens end with what is no literal.
+fn is_column(sql: &str, tokens: &[Token]) -> bool {
+    tokens.last().is_some_and(|t| match t.kind {
+        TokenKind::Quoted | TokenKind::Mark(b')' | b']') => true,
+        TokenKind::Word => !ondol_types::name::is_keyword(&sql[t.start..t.end]),
+        _ => false,
+    })
 }
 
 /// What a literal stands for, with a minus before it; `None` where that is not said here.
@@ -211,6 +233,16 @@ mod tests {
                 "delete from t where a < $1 or b <> $2",
                 "3000000000 ",
             ),
+            (
+                "select a from t where (a between 1 and -5 or b.\"c\" BETWEEN -2 AND 'x') and f(a) between '' and 3 and d = 4",
+                "select a from t where (a between $1 and $2 or b.\"c\" BETWEEN $3 AND $4) and f(a) between $5 and $6 and d = $7",
+                "1 -5 -2 x  3 4",
+            ),
+            (
+                "select a from t where a between 5 and b and c",
+                "select a from t where a between $1 and b and c",
+                "5",
+            ),
             ("select 1 from t where a = 1 limit 3", "select 1 from t where a = $1 limit 3", "1"),
         ] {
             assert_eq!(lifted(sql), Some((text.to_string(), values.to_string())), "{sql}")
@@ -235,7 +267,8 @@ mod tests {
             "select a from t where a = 'x\\y'",
             "select a from t where a = 1e5",
             "select a from t where a = date '2020-01-01'",
-            "select a from t where a like 'x%' and b in (1, 2) and c between 1 and 2",
+            "select a from t where a like 'x%' and b in (1, 2) and 1 between 1 and 2",
+            "select a from t where a between b and 2 and c between symmetric 1 and 2 and d not between 3 and 4",
             "select a from t where a = 99999999999999999999",
             "select a from t order by -1",
             "select a from t order by a + 1 desc",
