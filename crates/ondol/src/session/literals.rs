@@ -1,9 +1,10 @@
 //! Statements that differ in their literals alone have one plan.
 //!
 //! - **E1** In a SELECT, INSERT, UPDATE or DELETE that came without parameters, a literal gives way to a
-//!   parameter where both mean the same: behind a comparison, as an end of BETWEEN, and, if it is a number,
-//!   behind `+` and `-`; and in the rows of INSERT ... VALUES. A number's parameter has the number's type. A quoted one's has
-//!   none, so that the binder gives it the type that it would have given the literal.
+//!   parameter where both mean the same: behind a comparison, as an end of BETWEEN, and, if it is a
+//!   number, behind `+` and `-`; and in the rows of INSERT ... VALUES. A number's parameter has the
+//!   number's type. A quoted one's has none, so that the binder gives it the type that it would have
+//!   given the literal.
 //! - **E2** What stands on its other sides says that the literal is all of the operand, and the other
 //!   operand none itself: so a cast, a collation, a condition such as 1 = 0 stay as they are, and so do the
 //!   literals of LIMIT, IN, LIKE, ORDER BY and of all else.
