@@ -1,13 +1,13 @@
 //! Statements that differ in their literals alone have one plan.
 //!
 //! - **E1** In a SELECT, INSERT, UPDATE or DELETE that came without parameters, a literal gives way to a
-//!   parameter where both mean the same: behind a comparison, as an end of BETWEEN, and, if it is a
-//!   number, behind `+` and `-`; and in the rows of INSERT ... VALUES. A number's parameter has the
-//!   number's type. A quoted one's has none, so that the binder gives it the type that it would have
-//!   given the literal.
+//!   parameter where both mean the same: behind a comparison, as an end of BETWEEN, in a list of IN that has
+//!   literals alone, and, if it is a number, behind `+` and `-`; and in the rows of INSERT ... VALUES. A
+//!   number's parameter has the number's type. A quoted one's has none, so that the binder gives it the type
+//!   that it would have given the literal.
 //! - **E2** What stands on its other sides says that the literal is all of the operand, and the other
 //!   operand none itself: so a cast, a collation, a condition such as 1 = 0 stay as they are, and so do the
-//!   literals of LIMIT, IN, LIKE, ORDER BY and of all else.
+//!   literals of LIMIT, LIKE, ORDER BY and of all else.
 //! - **E3** The text with parameters is only tried. Where it cannot be planned, where the planner compares
 //!   constants (an index on an expression, or on some of the rows), where a parameter would be converted for
 //!   each of many rows, where a literal is an interval's, a domain's or a composite type's, where the time of
@@ -71,16 +71,23 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
     let mut lifted = Lifted { text: String::with_capacity(sql.len() + 8), types: vec![], values: vec![] };
     // Whether it is behind VALUES, and in how many brackets.
     let (mut rows, mut depth) = (false, 0u32);
+    // Where the last list of IN ends.
+    let mut list = 0;
     let mut copied = 0;
     for (n, t) in all.iter().enumerate() {
         match t.kind {
             TokenKind::Param => return None,
-            TokenKind::Mark(b'(' | b'[') => depth += 1,
+            TokenKind::Mark(b'(' | b'[') => {
+                depth += 1;
+                if let Some(end) = list_of_in(sql, &all, n) {
+                    list = end
+                }
+            }
             TokenKind::Mark(b')' | b']') => depth = depth.saturating_sub(1),
             TokenKind::Word | TokenKind::Quoted if depth == 0 => rows = inserts && t.is_word(sql, "VALUES"),
             TokenKind::Number | TokenKind::String if ends_operand(sql, all.get(n + 1)) => {
                 let before = &all[..n];
-                let Some(start) = place(sql, before, t, rows && depth == 1) else { continue };
+                let Some(start) = place(sql, before, t, n < list || rows && depth == 1) else { continue };
                 let Some(value) = value(&sql[t.start..t.end], start < t.start) else { continue };
                 lifted.text.push_str(&sql[copied..start]);
                 lifted.types.push(match value {
@@ -128,27 +135,31 @@ fn ends_operand(sql: &str, next: Option<&Token>) -> bool {
 }
 
 /// Where the literal begins, with its sign, if it stands where it may give way.
-fn place(sql: &str, before: &[Token], t: &Token, in_row: bool) -> Option<usize> {
+fn place(sql: &str, before: &[Token], t: &Token, in_list: bool) -> Option<usize> {
     let (last, others) = before.split_last()?;
     let is_number = t.kind == TokenKind::Number;
-    if follows(sql, before, is_number, in_row) {
+    if follows(sql, before, is_number, in_list) {
         return Some(t.start);
     }
-    let is_sign = is_number && last.kind == TokenKind::Operator && &sql[last.start..last.end] == "-";
-    (is_sign && follows(sql, others, true, in_row)).then_some(last.start)
+    (is_number && is_sign(sql, last) && follows(sql, others, true, in_list)).then_some(last.start)
 }
 
-/// Whether an operand that follows these tokens may give way.
-fn follows(sql: &str, before: &[Token], is_number: bool, in_row: bool) -> bool {
+fn is_sign(sql: &str, t: &Token) -> bool {
+    t.kind == TokenKind::Operator && &sql[t.start..t.end] == "-"
+}
+
+/// Whether an operand that follows these tokens may give way, which may be one of a list.
+fn follows(sql: &str, before: &[Token], is_number: bool, in_list: bool) -> bool {
     let Some((last, others)) = before.split_last() else { return false };
     match last.kind {
-        TokenKind::Mark(b'(' | b',') => in_row,
+        TokenKind::Mark(b'(' | b',') => in_list,
         TokenKind::Word if last.is_word(sql, "BETWEEN") => is_column(sql, others),
         TokenKind::Word if last.is_word(sql, "AND") => {
             // The first end is a literal, too.
-            let is_sign = |t: &Token| t.kind == TokenKind::Operator && &sql[t.start..t.end] == "-";
             let (column, low) = match others {
-                [column @ .., between, sign, low] if is_sign(sign) && between.is_word(sql, "BETWEEN") => {
+                [column @ .., between, sign, low]
+                    if is_sign(sql, sign) && between.is_word(sql, "BETWEEN") =>
+                {
                     (column, low)
                 }
                 [column @ .., between, low] if between.is_word(sql, "BETWEEN") => (column, low),
@@ -173,6 +184,34 @@ fn follows(sql: &str, before: &[Token], is_number: bool, in_row: bool) -> bool {
             }
         }
         _ => false,
+    }
+}
+
+/// The place of the bracket that closes the list of IN that this one opens, if all of it are literals.
+fn list_of_in(sql: &str, all: &[Token], open: usize) -> Option<usize> {
+    let column = match &all[..open] {
+        [column @ .., not, word] if word.is_word(sql, "IN") && not.is_word(sql, "NOT") => column,
+        [column @ .., word] if word.is_word(sql, "IN") => column,
+        _ => return None,
+    };
+    if !is_column(sql, column) {
+        return None;
+    }
+    let mut at = open;
+    loop {
+        at += 1;
+        if all.get(at).is_some_and(|t| is_sign(sql, t)) {
+            at += 1;
+        }
+        if !matches!(all.get(at)?.kind, TokenKind::Number | TokenKind::String) {
+            return None;
+        }
+        at += 1;
+        match all.get(at)?.kind {
+            TokenKind::Mark(b',') => {}
+            TokenKind::Mark(b')') => return Some(at),
+            _ => return None,
+        }
     }
 }
 
@@ -244,6 +283,11 @@ mod tests {
                 "select a from t where a between $1 and b and c",
                 "5",
             ),
+            (
+                "select a from t where a in (1, -2) and f(b) not in ('x', 3.5) or c in (1, d) or 1 in (2) and e in (7)",
+                "select a from t where a in ($1, $2) and f(b) not in ($3, $4) or c in (1, d) or 1 in (2) and e in ($5)",
+                "1 -2 x 3.5 7",
+            ),
             ("select 1 from t where a = 1 limit 3", "select 1 from t where a = $1 limit 3", "1"),
         ] {
             assert_eq!(lifted(sql), Some((text.to_string(), values.to_string())), "{sql}")
@@ -268,7 +312,9 @@ mod tests {
             "select a from t where a = 'x\\y'",
             "select a from t where a = 1e5",
             "select a from t where a = date '2020-01-01'",
-            "select a from t where a like 'x%' and b in (1, 2) and 1 between 1 and 2",
+            "select a from t where a like 'x%' and b in (1, null) and 1 between 1 and 2",
+            "select a from t where (a, b) in ((1, 2)) and c in (1 + 1) and d in (5::bigint) and e in ()",
+            "select a from t where a in (1, 2",
             "select a from t where a between b and 2 and c between symmetric 1 and 2 and d not between 3 and 4",
             "select a from t where a = 99999999999999999999",
             "select a from t order by -1",
