@@ -324,10 +324,16 @@ pub fn choose<'a>(
         uses_others: false,
     };
     let mut best_cost = cost(&best, n, limited, ways);
+    let mut offer = |choice: Choice<'a>| {
+        let cost = cost(&choice, n, limited, ways);
+        if cost < best_cost {
+            (best, best_cost) = (choice, cost);
+        }
+    };
     if let Some((_, tids, by)) = c.equal.iter().find(|(column, ..)| *column == CTID) {
         let (tids, by) = (*tids, *by);
         let lookups = lookups_of(&tids);
-        let choice = Choice {
+        offer(Choice {
             access: Access::Tid { tids, by },
             by: vec![by],
             lookups,
@@ -335,21 +341,17 @@ pub fn choose<'a>(
             rows: lookups.min(rows),
             ordered: ordered || matches!(tids, KeyValue::One(_)),
             uses_others: others(place.inputs, &tids),
-        };
-        let cost = cost(&choice, n, limited, ways);
-        if cost < best_cost {
-            (best, best_cost) = (choice, cost);
-        }
+        });
     }
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         let Leading { keys, mut by, lists } = all[number].clone();
         let uses_others = keys.iter().any(|k| others(place.inputs, k));
-        let choice = if keys.len() == m {
+        if keys.len() == m {
             let lookups = keys.iter().map(lookups_of).product::<f64>();
             let fetched = (rows_of_keys(number, m) * lookups).min(n);
             let member = keys.iter().position(KeyValue::is_many).map(|at| by[at]);
-            Choice {
+            offer(Choice {
                 access: Access::Lookup { index: number, keys, unique: index.unique, member },
                 by,
                 lookups,
@@ -357,7 +359,7 @@ pub fn choose<'a>(
                 rows: fetched.min(rows.max(1.0)),
                 ordered: ordered || order.is_some_and(|o| lists == 0 && are_keys(index, o)),
                 uses_others,
-            }
+            })
         } else if index.kind == IndexKind::Btree {
             let (range, used) = key_range(index, &keys, &c);
             let k = range.prefix.len();
@@ -369,7 +371,7 @@ pub fn choose<'a>(
             }
             let fetched = (rows_of_keys(number, k) * range.share()).max(1.0);
             let ranges = vec![range];
-            Choice {
+            offer(Choice {
                 uses_others: use_others(&ranges, place.inputs),
                 access: Access::Range { index: number, ranges, backward: backward == Some(true) },
                 by,
@@ -377,24 +379,18 @@ pub fn choose<'a>(
                 fetched,
                 rows: fetched.min(rows),
                 ordered: ordered || backward.is_some(),
-            }
-        } else {
-            continue;
-        };
-        let cost = cost(&choice, n, limited, ways);
-        if cost < best_cost {
-            (best, best_cost) = (choice, cost);
+            })
         }
     }
-    for (number, index) in table.def.indexes.iter().enumerate() {
-        for e in conjuncts {
-            let ExprKind::Or(any) = &e.kind else { continue };
-            let Some(ranges) = ranges_of(table, index, place, conjuncts, e, any) else { continue };
+    for e in conjuncts {
+        let parts = parts_of(table, place, conjuncts, e);
+        for (number, index) in table.def.indexes.iter().enumerate() {
+            let Some(ranges) = ranges_of(index, &parts) else { continue };
             let each = |r: &KeyRange<'_>| rows_of_prefix(index, r.prefix.len(), n) * r.share();
             let fetched = ranges.iter().map(each).sum::<f64>().clamp(1.0, n);
             let fixed = all[number].keys.iter().take_while(|k| !k.is_many()).count();
             let backward = order.and_then(|o| direction(index, fixed, &c, o));
-            let choice = Choice {
+            offer(Choice {
                 lookups: ranges.len() as f64,
                 uses_others: use_others(&ranges, place.inputs),
                 access: Access::Range { index: number, ranges, backward: backward == Some(true) },
@@ -402,11 +398,7 @@ pub fn choose<'a>(
                 fetched,
                 rows: fetched.min(rows),
                 ordered: ordered || backward.is_some(),
-            };
-            let cost = cost(&choice, n, limited, ways);
-            if cost < best_cost {
-                (best, best_cost) = (choice, cost);
-            }
+            })
         }
     }
     best
@@ -448,35 +440,39 @@ fn key_range<'a>(
     (KeyRange { prefix, low: low.map(|b| b.0), high: high.map(|b| b.0) }, by)
 }
 
-/// A range of a B+-tree for each part of the condition `or`, beside what the other conditions say; `None` if
-/// one of them would be the whole index.
-fn ranges_of<'a>(
+/// What each part of a condition that OR puts together says of the table's columns, beside what the other
+/// conditions say; nothing for another condition, or for very many parts.
+fn parts_of<'a>(
     table: &Table,
-    index: &IndexDef,
     place: &Place<'_>,
     conjuncts: &[&'a Expr],
-    or: &Expr,
-    any: &'a [Expr],
-) -> Option<Vec<KeyRange<'a>>> {
+    or: &'a Expr,
+) -> Vec<Conditions<'a>> {
     // So many that the code would be longer than what it reads.
     const MANY: usize = 100;
-    if index.kind != IndexKind::Btree || any.len() > MANY {
+    let any = match &or.kind {
+        ExprKind::Or(any) if any.len() <= MANY => &any[..],
+        _ => &[],
+    };
+    let said = |part: &'a Expr| {
+        // Its own first: of two bounds on one side the first is taken.
+        let own = match &part.kind {
+            ExprKind::And(all) => &all[..],
+            _ => std::slice::from_ref(part),
+        };
+        let others = conjuncts.iter().copied().filter(|e| !std::ptr::eq(*e, or));
+        conditions(table, place, &own.iter().chain(others).collect::<Vec<_>>())
+    };
+    any.iter().map(said).collect()
+}
+
+/// A range of a B+-tree for each of the parts; `None` if one of them would be the whole index.
+fn ranges_of<'a>(index: &IndexDef, parts: &[Conditions<'a>]) -> Option<Vec<KeyRange<'a>>> {
+    if index.kind != IndexKind::Btree || parts.is_empty() {
         return None;
     }
-    any.iter()
-        .map(|part| {
-            // Its own first: of two bounds on one side the first is taken.
-            let own = match &part.kind {
-                ExprKind::And(all) => &all[..],
-                _ => std::slice::from_ref(part),
-            };
-            let others = conjuncts.iter().copied().filter(|e| !std::ptr::eq(*e, or));
-            let all: Vec<&'a Expr> = own.iter().chain(others).collect();
-            let c = conditions(table, place, &all);
-            let (range, _) = key_range(index, &leading_keys(index, &c).keys, &c);
-            (!range.is_open()).then_some(range)
-        })
-        .collect()
+    let range = |c| key_range(index, &leading_keys(index, c).keys, c).0;
+    parts.iter().map(range).map(|r| (!r.is_open()).then_some(r)).collect()
 }
 
 fn use_others(ranges: &[KeyRange<'_>], inputs: &Inputs) -> bool {

@@ -2,7 +2,7 @@
 use super::logical::JoinKind;
 use super::logical::{Expr, ExprKind, Inside, OnConflict, Source};
 use super::physical::{Access, End, KeyRange, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
-use super::show::{Names, conjunction, expr};
+use super::show::{Names, all_of, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
 use crate::bound::{SetOperation, inner_query};
 use ondol_engine::Table;
@@ -551,14 +551,6 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
         }
     }
     parts
-}
-
-/// Conditions that hold together.
-fn all_of(parts: &[String]) -> String {
-    match parts {
-        [one] => one.clone(),
-        many => format!("({})", many.join(" AND ")),
-    }
 }
 
 /// The lines of a plan; `workers` threads would read its scan in parts, if any.

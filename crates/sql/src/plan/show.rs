@@ -143,10 +143,14 @@ pub fn constant(v: &Value) -> String {
 }
 
 pub fn conjunction(list: &[&Expr], names: &Names<'_, '_>) -> String {
-    let parts: Vec<String> = list.iter().map(|e| expr(e, names)).collect();
-    match parts.len() {
-        1 => parts.into_iter().next().unwrap_or_default(),
-        _ => format!("({})", parts.join(" AND ")),
+    all_of(&list.iter().map(|e| expr(e, names)).collect::<Vec<_>>())
+}
+
+/// Conditions that hold together.
+pub fn all_of(parts: &[String]) -> String {
+    match parts {
+        [one] => one.clone(),
+        many => format!("({})", many.join(" AND ")),
     }
 }
 
