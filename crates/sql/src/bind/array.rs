@@ -341,33 +341,6 @@ impl<'a> Binder<'a> {
     }
 }
 
-impl<'a> Binder<'a> {
-    /// aclexplode in FROM: what a list of privileges says, a row for each.
-    pub(super) fn acl_explode(&mut self, c: &'a FuncCall) -> SqlResult<Query> {
-        let (mut args, _) = self.nested(Clause::FromFunction, |b| b.exprs(&c.args))?;
-        let wanted = Type::new(TypeId::ACLITEM).array().unwrap_or(Type::TEXT);
-        let list = self.cast(args.swap_remove(0), wanted, false)?;
-        let column = |func, of: TypeId| Expr {
-            kind: ExprKind::Call { func, args: vec![list.clone()] },
-            ty: Type::new(of).array().unwrap_or(Type::TEXT),
-            at: u32::MAX,
-        };
-        let columns = vec![
-            column(id::ACL_GRANTORS, TypeId::OID),
-            column(id::ACL_GRANTEES, TypeId::OID),
-            column(id::ACL_WORDS, TypeId::TEXT),
-            column(id::ACL_OPTIONS, TypeId::BOOL),
-        ];
-        let mut query = unnested(columns, false);
-        for (t, name) in
-            query.targets.iter_mut().zip(["grantor", "grantee", "privilege_type", "is_grantable"])
-        {
-            t.name = name.into()
-        }
-        Ok(query)
-    }
-}
-
 /// The array of a query's rows, or an empty one.
 pub(super) fn gathered(query: Query, location: i32) -> SqlResult<Expr> {
     let columns = query.columns();

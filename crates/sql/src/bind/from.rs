@@ -334,8 +334,8 @@ impl<'a> Binder<'a> {
             && !c.agg_distinct;
         let (may_spread, simple) = (simple, simple && !c.func_variadic);
         let is_unnest = name == "unnest" && simple && !registered && builtin;
-        let is_pairs = super::json::pairs(name).is_some() && simple && !registered && builtin;
-        let many = f.ordinality && !is_unnest && !is_pairs
+        let several = super::set::several(name).filter(|_| simple && !registered && builtin);
+        let many = f.ordinality && !is_unnest && several.is_none()
             || calls.len() > 1
             || simple
                 && !registered
@@ -351,8 +351,9 @@ impl<'a> Binder<'a> {
                 && calls.len() == 1
                 && !(builtin && super::json::column_name(name).is_some());
             (Rel::Query(Box::new(query)), columns, one)
-        } else if is_pairs {
-            let query = self.within(Clause::FromFunction, |b| b.pairs_in_from(name, c, f.ordinality))?;
+        } else if let Some(several) = several {
+            let query =
+                self.within(Clause::FromFunction, |b| b.columns_in_from(several, name, c, f.ordinality))?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, false)
         } else if name == super::set::EXPAND && simple && c.args.len() == 1 {
@@ -368,10 +369,6 @@ impl<'a> Binder<'a> {
                     target.expr = Expr { kind, ty: Type::INT4, at: u32::MAX };
                 }
             }
-            let columns = query.columns();
-            (Rel::Query(Box::new(query)), columns, false)
-        } else if name == "aclexplode" && simple && !registered && builtin && c.args.len() == 1 {
-            let query = self.within(Clause::FromFunction, |b| b.acl_explode(c))?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, false)
         } else if let Some(r) =

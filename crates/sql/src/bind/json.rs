@@ -1,4 +1,4 @@
-//! json and jsonb: rows with the names of their fields, functions that give pairs and rows, subscripts.
+//! json and jsonb: rows with the names of their fields, functions that give rows, subscripts.
 //!
 //! A row of type `record` does not tell the names of its fields, which its JSON has; the binder knows them
 //! and puts them behind the value (record/R7). The names and types of rows that are made of JSON are told by
@@ -6,7 +6,7 @@
 
 use super::array::unnested;
 use super::coerce::can_coerce;
-use super::row::{self, Fields};
+use super::row::Fields;
 use super::scope::column;
 use super::tree::{at, at_expr, kind, need, place, unexpected};
 use super::{Binder, constant, name_of, types};
@@ -16,14 +16,6 @@ use ondol_types::cast::CastContext;
 use ondol_types::catalog::record;
 use ondol_types::func::{self, FuncDef, FuncId, id};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
-
-/// Functions that give pairs, and those that give the keys and the values as arrays.
-const PAIRS: &[(&str, &str, &str)] = &[
-    ("json_each", "$json_each_key", "$json_each_value"),
-    ("json_each_text", "$json_each_key", "$json_each_text"),
-    ("jsonb_each", "$jsonb_each_key", "$jsonb_each_value"),
-    ("jsonb_each_text", "$jsonb_each_text_key", "$jsonb_each_text"),
-];
 
 /// Functions whose rows have the columns that a list of definitions says, and those that make them: whether
 /// of an array of objects, whether of an argument behind a row.
@@ -37,11 +29,6 @@ const DEFINED: &[(&str, FuncId, bool, bool)] = &[
     ("jsonb_populate_record", id::JSONB_TO_RECORD, false, true),
     ("jsonb_populate_recordset", id::JSONB_TO_RECORDSET, true, true),
 ];
-
-/// The functions of keys and values of one that gives pairs.
-pub fn pairs(name: &str) -> Option<(&'static str, &'static str)> {
-    PAIRS.iter().find(|p| p.0 == name).map(|p| (p.1, p.2))
-}
 
 /// Whether a function gives rows of columns that a list of definitions says.
 pub fn is_defined(name: &str) -> bool {
@@ -179,46 +166,6 @@ impl<'a> Binder<'a> {
             kind => Expr { kind, ..e },
         };
         Expr { kind: ExprKind::Call { func: id::NAMED_ROW, args: vec![template, e] }, ty, at: here }
-    }
-
-    /// A function that gives pairs, among the targets: each as a row.
-    pub(super) fn pairs_as_rows(&mut self, name: &str, args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
-        let (keys, values) = self.pair_arrays(name, args, location)?;
-        let item = |b: &mut Self, array: Expr| b.set_call("unnest", vec![array], location);
-        let (key, value) = (item(self, keys)?, item(self, values)?);
-        let fields = vec![("key".to_string(), Type::TEXT), ("value".to_string(), Type::new(value.ty.id))];
-        Ok(row::row_of(TypeId::RECORD, &fields, vec![key, value], place(location)))
-    }
-
-    /// The keys and the values that such a function gives, as arrays.
-    fn pair_arrays(&mut self, name: &str, args: Vec<Expr>, location: i32) -> SqlResult<(Expr, Expr)> {
-        let Some((keys, values)) = pairs(name) else { return Err(unexpected(name)) };
-        let call = |b: &mut Self, function: &str, args: Vec<Expr>| {
-            b.builtin(function, args, location).map_err(|mut e| {
-                e.0.message = e.0.message.replace(function, name);
-                e
-            })
-        };
-        let keys = call(self, keys, args.clone())?;
-        Ok((keys, call(self, values, args)?))
-    }
-
-    /// A function that gives pairs, in FROM.
-    pub(super) fn pairs_in_from(
-        &mut self,
-        name: &str,
-        c: &'a FuncCall,
-        ordinality: bool,
-    ) -> SqlResult<Query> {
-        let ((keys, values), _) = self.nested(super::scope::Clause::FromFunction, |b| {
-            let args = b.operands(&c.args)?;
-            b.pair_arrays(name, args, c.location)
-        })?;
-        let mut query = unnested(vec![keys, values], ordinality);
-        for (target, name) in query.targets.iter_mut().zip(["key", "value"]) {
-            target.name = name.into()
-        }
-        Ok(query)
     }
 
     /// What a list of column definitions says.

@@ -10,7 +10,7 @@
 use super::scope::{Clause, Level, Sets, column};
 use super::tree::{at, place, unexpected};
 use super::written::Note;
-use super::{Binder, array, coerce, constant, group, name_of};
+use super::{Binder, array, coerce, constant, group, name_of, row};
 use crate::bound::{Expr, ExprKind, MAX_RELS, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut};
 use crate::parse::tree::FuncCall;
 use ondol_engine::FunctionDef;
@@ -48,10 +48,33 @@ const ARRAYS: &[(&str, &str, Kind)] = &[
     ("string_to_table", "string_to_array", Kind::Items),
 ];
 
+/// Functions whose rows have several columns: these, and the functions that give each as an array.
+type Columns = &'static [(&'static str, &'static str)];
+const SEVERAL: &[(&str, Columns)] = &[
+    (
+        "aclexplode",
+        &[
+            ("grantor", "$acl_grantors"),
+            ("grantee", "$acl_grantees"),
+            ("privilege_type", "$acl_words"),
+            ("is_grantable", "$acl_options"),
+        ],
+    ),
+    ("json_each", &[("key", "$json_each_key"), ("value", "$json_each_value")]),
+    ("json_each_text", &[("key", "$json_each_key"), ("value", "$json_each_text")]),
+    ("jsonb_each", &[("key", "$jsonb_each_key"), ("value", "$jsonb_each_value")]),
+    ("jsonb_each_text", &[("key", "$jsonb_each_text_key"), ("value", "$jsonb_each_text")]),
+];
+
+/// The columns of a function whose rows have several, and the functions that give each as an array.
+pub fn several(name: &str) -> Option<Columns> {
+    SEVERAL.iter().find(|f| f.0 == name).map(|f| f.1)
+}
+
 /// Whether a function of PostgreSQL's gives rows.
 pub fn gives_rows(name: &str) -> bool {
     is_array_of_rows(name)
-        || super::json::pairs(name).is_some()
+        || several(name).is_some()
         || matches!(name, "generate_series" | "unnest" | "generate_subscripts")
 }
 
@@ -197,8 +220,8 @@ impl<'a> Binder<'a> {
     pub(super) fn set_call(&mut self, name: &str, args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
         self.sets_are_allowed(location)?;
         let written = if self.is_verbatim() { args.clone() } else { Vec::new() };
-        let item = if super::json::pairs(name).is_some() {
-            self.pairs_as_rows(name, args, location)?
+        let item = if let Some(columns) = several(name) {
+            self.columns_as_rows(name, columns, args, location)?
         } else {
             let (kind, values) = self.made_of(name, args, location)?;
             let item = self.add_set(name, kind, values, location)?;
@@ -211,6 +234,59 @@ impl<'a> Binder<'a> {
             }
         };
         Ok(self.noted(item, || Note::Rows { name: name.into(), registered: None, args: written }))
+    }
+
+    /// A function whose rows have several columns, among the targets: each row is one value.
+    fn columns_as_rows(
+        &mut self,
+        name: &str,
+        columns: Columns,
+        args: Vec<Expr>,
+        location: i32,
+    ) -> SqlResult<Expr> {
+        let mut fields = Vec::with_capacity(columns.len());
+        let mut values = Vec::with_capacity(columns.len());
+        for ((column, _), array) in columns.iter().zip(self.column_arrays(name, columns, args, location)?) {
+            let value = self.set_call("unnest", vec![array], location)?;
+            fields.push((column.to_string(), Type::new(value.ty.id)));
+            values.push(value)
+        }
+        Ok(row::row_of(TypeId::RECORD, &fields, values, place(location)))
+    }
+
+    fn column_arrays(
+        &mut self,
+        name: &str,
+        columns: Columns,
+        args: Vec<Expr>,
+        location: i32,
+    ) -> SqlResult<Vec<Expr>> {
+        let call = |(_, function): &(&str, &str)| {
+            self.builtin(function, args.clone(), location).map_err(|mut e| {
+                e.0.message = e.0.message.replace(function, name);
+                e
+            })
+        };
+        columns.iter().map(call).collect()
+    }
+
+    /// The same in FROM.
+    pub(super) fn columns_in_from(
+        &mut self,
+        columns: Columns,
+        name: &str,
+        c: &'a FuncCall,
+        ordinality: bool,
+    ) -> SqlResult<Query> {
+        let (arrays, _) = self.nested(Clause::FromFunction, |b| {
+            let args = b.operands(&c.args)?;
+            b.column_arrays(name, columns, args, c.location)
+        })?;
+        let mut query = array::unnested(arrays, ordinality);
+        for (target, (name, _)) in query.targets.iter_mut().zip(columns) {
+            target.name = name.to_string()
+        }
+        Ok(query)
     }
 
     /// A registered query that gives rows of one value, among the targets: an array of them.

@@ -65,6 +65,7 @@ fn number(field: Option<&&str>) -> u32 {
 
 /// Functions that are made by the binder, which the catalogue of functions has not by these names.
 const BOUND: &[&str] = &[
+    "aclexplode",
     "generate_series",
     "generate_subscripts",
     "unnest",

@@ -27,6 +27,7 @@ mod cluster;
 mod depend;
 mod describe;
 pub(crate) mod fixed;
+mod information;
 mod key;
 mod name;
 mod relation;
