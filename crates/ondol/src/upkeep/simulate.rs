@@ -878,45 +878,53 @@ mod tests {
         assert_ne!(trace(3), trace(4));
     }
 
+    /// What sees a wrong variant: the first of some hundred histories; before them one that did when it was
+    /// last searched for, which mostly does still.
+    fn caught(mutation: &'static str, likely: u64) -> String {
+        let kind = Config { mutation: Some(mutation), ..Config::default() };
+        let seen = |seed| run_in(seed, &kind).err().map(|e| (seed, e.to_string()));
+        let (seed, e) = std::iter::once(likely)
+            .chain(0..600)
+            .find_map(seen)
+            .unwrap_or_else(|| panic!("{mutation} goes unseen"));
+        println!("{mutation}: seed {seed}: {e}");
+        e
+    }
+
     /// Z7 or Z13 must see a unique look-up that ends at the first row.
     #[test]
     fn a_unique_look_up_that_ends_early_is_caught() {
-        let kind = Config { mutation: Some("twins_unseen"), ..Config::default() };
-        let caught = (0..600).find_map(|seed| run_in(seed, &kind).err()).expect("it goes unseen");
-        assert!(["Z7", "Z13"].iter().any(|z| caught.what.contains(z)), "{caught}");
+        let e = caught("twins_unseen", 22);
+        assert!(["Z7", "Z13"].iter().any(|z| e.contains(z)), "{e}");
     }
 
     /// Z8 and Z9 must see the wrong ways to do without an insert.
     #[test]
     fn wrong_conflicts_are_caught() {
-        for (mutation, rules) in [
-            ("rival_of_snapshot", ["Z8", "Z8"]),
-            ("rival_unlooked", ["Z8", "Z8"]),
-            ("attempt_kept", ["Z8", "Z9"]),
+        for (mutation, likely, rules) in [
+            ("rival_of_snapshot", 0, ["Z8", "Z8"]),
+            ("rival_unlooked", 289, ["Z8", "Z8"]),
+            ("attempt_kept", 1, ["Z8", "Z9"]),
         ] {
-            let kind = Config { mutation: Some(mutation), ..Config::default() };
-            let caught = (0..600).find_map(|seed| run_in(seed, &kind).err());
-            let caught = caught.unwrap_or_else(|| panic!("{mutation} goes unseen"));
-            assert!(rules.iter().any(|r| caught.what.contains(r)), "{mutation}: {caught}");
+            let e = caught(mutation, likely);
+            assert!(rules.iter().any(|r| e.contains(r)), "{mutation}: {e}");
         }
     }
 
     /// Z14 must see a dictionary that does not know which fields a type got later.
     #[test]
     fn forgotten_fields_are_caught() {
-        let kind = Config { mutation: Some("fields_forgotten"), ..Config::default() };
-        let caught = (0..600).find_map(|seed| run_in(seed, &kind).err());
-        println!("{}", caught.expect("it goes unseen"));
+        caught("fields_forgotten", 0);
     }
 
     /// Z10 must see the wrong ways to look for what a foreign key names.
     #[test]
     fn wrong_foreign_keys_are_caught() {
-        for mutation in ["keys_of_snapshot", "key_share_left_out", "deferred_after_timestamp"] {
-            let kind = Config { mutation: Some(mutation), ..Config::default() };
-            let caught = (0..600).find_map(|seed| run_in(seed, &kind).err());
-            let caught = caught.unwrap_or_else(|| panic!("{mutation} goes unseen"));
-            assert!(caught.what.contains("Z10"), "{mutation}: {caught}");
+        for (mutation, likely) in
+            [("keys_of_snapshot", 31), ("key_share_left_out", 2), ("deferred_after_timestamp", 0)]
+        {
+            let e = caught(mutation, likely);
+            assert!(e.contains("Z10"), "{mutation}: {e}");
         }
     }
 
