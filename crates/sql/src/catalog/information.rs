@@ -1,6 +1,7 @@
 //! The relations of information_schema that are queries over PostgreSQL's catalogue: all that has rows.
 //!
-//! They show what the session's role may use, as the standard says; what is in nobody's way is left out.
+//! They show a role what it may use, as the standard says: what it owns, or has a privilege on. Texts of
+//! definitions are for owners alone. Which rights count for which relation is as in PostgreSQL 15.
 
 use super::view::View;
 
@@ -95,7 +96,7 @@ fn may_use(c: &str, rights: &str, column_rights: &str) -> String {
 /// The same of the column of pg_attribute `a`.
 fn may_use_column(c: &str) -> String {
     format!(
-        "({} OR pg_catalog.has_column_privilege({c}.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES'))",
+        "({} OR pg_catalog.has_column_privilege({c}.oid, a.attnum, '{ANY_OF_COLUMNS}'))",
         is(&format!("{c}.relowner"))
     )
 }
@@ -114,10 +115,10 @@ fn concerns() -> String {
     format!("(x.grantee = 0 OR {} OR {})", is("x.grantor"), is("x.grantee"))
 }
 
-/// Those of a relation of grants that are from or to a role whose rights the session's has.
-fn of_roles(relation: &str, columns: &str) -> String {
+/// Those of a relation of grants, with its columns, that are from or to a role whose rights the session has.
+fn of_roles(relation: &str) -> String {
     format!(
-        "SELECT {columns} FROM information_schema.{relation}
+        "SELECT * FROM information_schema.{relation}
          WHERE grantor IN (SELECT role_name FROM information_schema.enabled_roles)
             OR grantee IN (SELECT role_name FROM information_schema.enabled_roles)"
     )
@@ -542,11 +543,7 @@ pub fn views() -> Vec<View> {
         (
             "information_schema.role_table_grants",
             "",
-            of_roles(
-                "table_privileges",
-                "grantor, grantee, table_catalog, table_schema, table_name, privilege_type, is_grantable,
-                 with_hierarchy",
-            ),
+            of_roles("table_privileges"),
         ),
         (
             "information_schema.column_privileges",
@@ -569,11 +566,7 @@ pub fn views() -> Vec<View> {
         (
             "information_schema.role_column_grants",
             "",
-            of_roles(
-                "column_privileges",
-                "grantor, grantee, table_catalog, table_schema, table_name, column_name, privilege_type,
-                 is_grantable",
-            ),
+            of_roles("column_privileges"),
         ),
         (
             "information_schema.routine_privileges",
@@ -592,11 +585,7 @@ pub fn views() -> Vec<View> {
         (
             "information_schema.role_routine_grants",
             "",
-            of_roles(
-                "routine_privileges",
-                "grantor, grantee, specific_catalog, specific_schema, specific_name, routine_catalog,
-                 routine_schema, routine_name, privilege_type, is_grantable",
-            ),
+            of_roles("routine_privileges"),
         ),
         (
             "information_schema.udt_privileges",
@@ -614,10 +603,7 @@ pub fn views() -> Vec<View> {
         (
             "information_schema.role_udt_grants",
             "",
-            of_roles(
-                "udt_privileges",
-                "grantor, grantee, udt_catalog, udt_schema, udt_name, privilege_type, is_grantable",
-            ),
+            of_roles("udt_privileges"),
         ),
         (
             "information_schema.usage_privileges",
@@ -647,11 +633,7 @@ pub fn views() -> Vec<View> {
         (
             "information_schema.role_usage_grants",
             "",
-            of_roles(
-                "usage_privileges",
-                "grantor, grantee, object_catalog, object_schema, object_name, object_type, privilege_type,
-                 is_grantable",
-            ),
+            of_roles("usage_privileges"),
         ),
         (
             "information_schema.user_defined_types",
