@@ -1,7 +1,7 @@
 //! A fixed number of calls of each kind on the subscriber table, and of TPC-C's New-Order, for a profiler
 //! that counts instructions: each kind in a function whose name begins with `counted_`. `bench/instructions`
 //! runs it and divides. What is drawn follows from fixed seeds, and one thread calls.
-use ondol::{Batch, Database, Isolation, OpenOptions, QueryId, Result, Rows, Session, ValueRef};
+use ondol::{Batch, Database, Isolation, OpenOptions, QueryId, Result, Rows, Session, Value, ValueRef};
 use ondol_bench::tpcc::Scale;
 use ondol_bench::tpcc::backend::{Backend, Commit, Failure, Link};
 use ondol_bench::tpcc::ondol::{Durability, Ondol};
@@ -71,6 +71,35 @@ fn in_batches(session: &mut Session, query: QueryId, calls: &Calls<'_>, batch: &
     for chunk in calls.chunks(BATCH) {
         session.call_batch(query, chunk, batch)?;
         n += chunk.len() as u64;
+    }
+    Ok(n)
+}
+
+/// By a statement's text, each outcome a value of its own.
+fn by_text(session: &mut Session, text: &str, params: &[[Value; 1]]) -> Result<usize> {
+    let mut n = 0;
+    for p in params {
+        n += session.query(text, p)?.len();
+    }
+    Ok(n)
+}
+
+/// The keys are in the texts, as psql and many a driver send them.
+fn by_literals(session: &mut Session, texts: &[String]) -> Result<usize> {
+    let mut n = 0;
+    for text in texts {
+        n += session.query(text, &[])?.len();
+    }
+    Ok(n)
+}
+
+/// In a transaction each.
+fn in_transactions(session: &mut Session, text: &str, params: &[[Value; 1]]) -> Result<usize> {
+    let mut n = 0;
+    for p in params {
+        session.begin(Isolation::ReadCommitted)?;
+        n += session.query(text, p)?.len();
+        session.commit()?;
     }
     Ok(n)
 }
@@ -151,6 +180,18 @@ fn subscribers(db: &Database) -> Result<()> {
     assert_eq!(b.iter().count(), BATCH);
     let n = part!(counted_looks_at_all_values, CALLS, || (0..CALLS).map(|_| look(r)).sum::<usize>());
     assert_eq!(n, CALLS * 8);
+    let text = "SELECT counter FROM customer WHERE service_num = $1";
+    let params: Vec<_> = drawn.iter().map(|i| [Value::Int4(*i as i32 * 3)]).collect();
+    s.query(text, &params[0])?;
+    let n = part!(counted_text, CALLS, || by_text(s, text, &params))?;
+    assert_eq!(n, CALLS);
+    let texts: Vec<_> = drawn.iter().map(|i| text.replace("$1", &(i * 3).to_string())).collect();
+    s.query(&texts[0], &[])?;
+    let n = part!(counted_literals, CALLS, || by_literals(s, &texts))?;
+    assert_eq!(n, CALLS);
+    in_transactions(s, text, &params[..1])?;
+    let n = part!(counted_transactions, CALLS, || in_transactions(s, text, &params))?;
+    assert_eq!(n, CALLS);
     let updates = |counter: i64| -> Vec<_> {
         drawn.iter().map(|i| [ValueRef::Int8(*i * 7919), ValueRef::Int8(counter)]).collect()
     };

@@ -11,13 +11,14 @@
 //!   (`synchronous_commit`, [`Session::call_async`], [`Session::held`]); then its [`Token`] stands for what
 //!   is still to come.
 use crate::database::Database;
+use control::Ended;
 use identity::Identity;
 use named::Cursors;
 use notify::{Notes, Wake};
 use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
 use ondol_engine::name::USUAL_PATH;
-use ondol_engine::{Catalog, Connection, FunctionDef, Isolation, Name, Path, Token};
+use ondol_engine::{Catalog, Charge, Connection, FunctionDef, Isolation, Name, Path, Token};
 use ondol_sql::bound::Modes;
 use ondol_sql::level::IsolationLevel;
 use ondol_sql::plan::ways::Ways;
@@ -25,7 +26,7 @@ use ondol_types::catalog::registered;
 use ondol_types::style::Styles;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
-use params::{count_mismatch, fit, with_refs};
+use params::{are_fitted, count_mismatch, fit, with_refs};
 use plan::Plan;
 use plans::Plans;
 use rows::{Row, Rows};
@@ -157,6 +158,8 @@ pub struct Session {
     pub(crate) settings: Settings,
     pub(crate) identity: Identity,
     pub(crate) quick: Quick,
+    /// An empty one, for rows that are gathered.
+    spare_charge: Option<Charge>,
     /// The settings at BEGIN (an empty name) and at each savepoint.
     /// With how much was said then (notify/O1).
     pub(crate) marks: Vec<(String, Settings, usize)>,
@@ -209,6 +212,7 @@ impl Session {
             cancel,
             database: database.clone(),
             quick: Quick::new(&settings),
+            spare_charge: None,
             identity: Identity::new(&database.name),
             settings,
             marks: Vec::new(),
@@ -252,11 +256,8 @@ impl Session {
     /// # }
     /// ```
     pub fn execute(&mut self, sql: &str) -> SqlResult<Vec<Outcome>> {
-        let mut gather = Gather::charged(self.connection.charge());
-        for statement in split::split(sql) {
-            self.run(&statement, &[], &mut gather)?;
-        }
-        Ok(gather.outcomes)
+        self.gathered(|s, out| split::split(sql).iter().try_for_each(|one| s.run(one, &[], out)))
+            .map(Gather::into_all)
     }
 
     /// Runs one statement with parameters and gives all that it gave: its rows, the number of rows it gave or
@@ -282,9 +283,7 @@ impl Session {
     /// # }
     /// ```
     pub fn query(&mut self, sql: &str, params: &[Value]) -> SqlResult<Outcome> {
-        let mut gather = Gather::charged(self.connection.charge());
-        self.run(sql, params, &mut gather)?;
-        Ok(gather.outcomes.pop().unwrap_or_default())
+        self.gathered(|s, out| s.run(sql, params, out)).map(Gather::into_last)
     }
 
     /// Runs one statement and passes its rows to `f` as they come, none of them being kept.
@@ -295,6 +294,20 @@ impl Session {
         f: impl FnMut(Row<'_>) -> SqlResult<()>,
     ) -> SqlResult<()> {
         self.run(sql, params, &mut Each(f))
+    }
+
+    /// Gathers what `f` gives. What the outcomes take is the caller's from then on.
+    #[inline]
+    pub(crate) fn gathered(
+        &mut self,
+        f: impl FnOnce(&mut Session, &mut Gather) -> SqlResult<()>,
+    ) -> SqlResult<Gather> {
+        // A new one each time would count what all sessions share.
+        let charge = self.spare_charge.take().unwrap_or_else(|| self.connection.charge());
+        let mut gather = Gather::charged(charge);
+        let done = f(self, &mut gather);
+        self.spare_charge = gather.uncharged();
+        done.map(|()| gather)
     }
 
     /// Runs one statement, its outcome going to `out` as it comes.
@@ -371,14 +384,12 @@ impl Session {
     /// anything was written.
     pub fn commit(&mut self) -> SqlResult<Option<Token>> {
         self.forget_cancel();
-        let mut gather = Gather::default();
-        self.end_transaction(false, &mut gather)?;
-        match gather.outcomes.pop() {
-            Some(o) if o.tag == "ROLLBACK" => Err(SqlError::new(
+        match self.commit_or_roll_back(false)? {
+            Ended::Committed(token) => Ok(token),
+            Ended::RolledBack => Err(SqlError::new(
                 sqlstate::IN_FAILED_SQL_TRANSACTION,
                 "the transaction had failed and was rolled back",
             )),
-            o => Ok(o.and_then(|o| o.token)),
         }
     }
 
@@ -667,6 +678,9 @@ impl Session {
         }
         if params.is_empty() {
             return self.run_statement(plan, &[], out);
+        }
+        if are_fitted(params, &plan.program.params) {
+            return with_refs(params, |refs| self.run_statement(plan, refs, out));
         }
         let fitted = self.fit(params, &plan.program.params)?;
         with_refs(&fitted, |refs| self.run_statement(plan, refs, out))

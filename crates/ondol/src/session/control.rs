@@ -12,7 +12,6 @@ use crate::session::Session;
 use crate::session::output::Output;
 use ondol_engine::{Access, Token};
 use ondol_sql::bound::Modes;
-use ondol_sql::level::IsolationLevel;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
 /// Whether a failed transaction takes the statement (X2), by its first word.
@@ -116,15 +115,23 @@ impl Session {
     /// The open transaction's modes.
     fn modes(&self) -> Modes {
         Modes {
-            isolation: IsolationLevel::of_name(self.settings.get("transaction_isolation")),
+            isolation: Some(self.settings.isolation()),
             access: self.connection.transaction_access(),
-            deferrable: Some(self.settings.is_on("transaction_deferrable")),
+            deferrable: Some(self.settings.is_deferrable()),
         }
     }
 
-    /// COMMIT: the tag says ROLLBACK when the transaction had failed. AND CHAIN starts another, unless the
-    /// commit is refused.
+    /// COMMIT: the tag says ROLLBACK when the transaction had failed.
     pub(crate) fn end_transaction(&mut self, chain: bool, out: &mut dyn Output) -> SqlResult<()> {
+        match self.commit_or_roll_back(chain)? {
+            Ended::Committed(token) => out.done("COMMIT", token),
+            Ended::RolledBack => out.done("ROLLBACK", None),
+        }
+    }
+
+    /// Commits, or rolls back if the transaction had failed. AND CHAIN (`chain`) starts another, unless the
+    /// commit is refused.
+    pub(crate) fn commit_or_roll_back(&mut self, chain: bool) -> SqlResult<Ended> {
         if chain && !self.in_block() {
             return Err(outside("COMMIT AND CHAIN"));
         }
@@ -132,7 +139,7 @@ impl Session {
         if !self.in_block() {
             self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
             if !self.implicit {
-                return out.done("COMMIT", None);
+                return Ok(Ended::Committed(None));
             }
         }
         let failed = self.connection.is_failed();
@@ -147,7 +154,7 @@ impl Session {
                 if chain {
                     self.start_transaction(modes)?
                 }
-                out.done(if failed { "ROLLBACK" } else { "COMMIT" }, token)
+                Ok(if failed { Ended::RolledBack } else { Ended::Committed(token) })
             }
             Err(e) => {
                 self.drop_transaction();
@@ -176,9 +183,11 @@ impl Session {
 
     /// Refuses a statement that writes where only reading is allowed.
     pub(crate) fn refuse_read_only(&self, command: &str) -> SqlResult<()> {
-        let setting =
-            if self.in_transaction() { "transaction_read_only" } else { "default_transaction_read_only" };
-        match self.settings.is_on(setting) {
+        let is_read_only = match self.in_transaction() {
+            true => self.settings.is_read_only(),
+            false => self.quick.default_read_only,
+        };
+        match is_read_only {
             true => Err(SqlError::new(
                 sqlstate::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {command} in a read-only transaction"),
@@ -296,7 +305,7 @@ impl Session {
         if !self.connection.in_transaction() {
             return Ok(());
         }
-        if let Some(l) = modes.isolation.filter(|l| l.name() != self.settings.get("transaction_isolation")) {
+        if let Some(l) = modes.isolation.filter(|l| *l != self.settings.isolation()) {
             self.connection.set_transaction(Some(l.isolation()), None)?;
             self.settings.set_isolation(l);
         }
@@ -310,6 +319,14 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// How a transaction ended that was to be committed.
+pub(crate) enum Ended {
+    /// The token names the commit, if anything was written.
+    Committed(Option<Token>),
+    /// It had failed.
+    RolledBack,
 }
 
 /// A flag as a setting has it.

@@ -18,7 +18,6 @@ use crate::session::plan::Plan;
 use ondol_sql::parse::lexer::{Token, TokenKind, Tokens};
 use ondol_types::user::enumeration;
 use ondol_types::{Numeric, TypeId, Value};
-use std::fmt::Write;
 
 /// Longer texts are planned as they are.
 const LONG: usize = 4096;
@@ -57,11 +56,15 @@ pub(crate) struct Lifted {
 
 /// `None` where no literal gives way.
 pub(crate) fn lift(sql: &str) -> Option<Lifted> {
-    if sql.len() > LONG || !sql.bytes().any(|b| b == b'\'' || b.is_ascii_digit()) {
+    if sql.len() > LONG {
         return None;
     }
     let mut tokens = Tokens::new(sql);
-    let all: Vec<Token> = tokens.by_ref().collect();
+    let mut all: Vec<Token> = Vec::with_capacity(sql.len() / 3);
+    all.extend(tokens.by_ref());
+    if !all.iter().any(|t| matches!(t.kind, TokenKind::Number | TokenKind::String)) {
+        return None;
+    }
     let first = all.first()?;
     let inserts = first.is_word(sql, "INSERT");
     let others = ["SELECT", "UPDATE", "DELETE"];
@@ -95,7 +98,8 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
                     _ => value.type_id()?,
                 });
                 lifted.values.push(value);
-                let _ = write!(lifted.text, "${}", lifted.values.len());
+                lifted.text.push('$');
+                lifted.text.push_str(&lifted.values.len().to_string());
                 copied = t.end;
             }
             _ => {}
@@ -117,9 +121,7 @@ pub(crate) fn is_served(given: &[TypeId], plan: &Plan) -> bool {
     let is_interval = |(given, is): (&TypeId, &TypeId)| {
         *given == TypeId::UNKNOWN && (*is == TypeId::INTERVAL || is_made(*is))
     };
-    !given.iter().zip(&plan.program.params).any(is_interval)
-        && !plan.may_compare_constants()
-        && !plan.converts_in_loops()
+    !given.iter().zip(&plan.program.params).any(is_interval) && !plan.wants_constants
 }
 
 /// Whether what follows leaves the operand as it is (E2).

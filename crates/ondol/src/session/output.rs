@@ -137,9 +137,14 @@ impl<'a> IntoIterator for &'a Outcome {
     }
 }
 
-/// The number that a command tag ends with.
+/// The number that a command tag ends with, or 0.
 fn count_of(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+    let (mut count, mut unit) = (0u64, 1u64);
+    for digit in tag.bytes().rev().take_while(u8::is_ascii_digit) {
+        count = count.wrapping_add(unit.wrapping_mul((digit - b'0').into()));
+        unit = unit.wrapping_mul(10);
+    }
+    count
 }
 
 /// Rows are charged in such steps.
@@ -148,16 +153,34 @@ const STEP: usize = 256 << 10;
 /// Gathers outcomes. Rows count against the memory limit until they are the caller's.
 #[derive(Default)]
 pub(crate) struct Gather {
-    pub outcomes: Vec<Outcome>,
+    earlier: Vec<Outcome>,
+    last: Option<Outcome>,
     rows: Option<Rows>,
     charge: Option<Charge>,
-    /// Bytes of the rows of earlier outcomes.
+    /// Bytes of the rows of all outcomes.
     before: usize,
 }
 
 impl Gather {
     pub fn charged(charge: Charge) -> Gather {
         Gather { charge: Some(charge), ..Gather::default() }
+    }
+    /// Its charge, empty.
+    pub fn uncharged(&mut self) -> Option<Charge> {
+        let mut charge = self.charge.take()?;
+        if charge.bytes() > 0 {
+            charge.resize(0).ok()?
+        }
+        Some(charge)
+    }
+    /// What each statement gave.
+    pub fn into_all(mut self) -> Vec<Outcome> {
+        self.earlier.extend(self.last);
+        self.earlier
+    }
+    /// What the last statement gave, or nothing where there was none.
+    pub fn into_last(self) -> Outcome {
+        self.last.unwrap_or_default()
     }
     #[cold]
     fn grow(&mut self, bytes: usize) -> SqlResult<()> {
@@ -180,13 +203,10 @@ impl Output for Gather {
         Ok(())
     }
     fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
-        self.outcomes.push(Outcome {
-            tag: tag.to_string(),
-            count: count_of(tag),
-            rows: self.rows.take(),
-            token,
-        });
-        self.before += self.outcomes.last().and_then(|o| o.rows.as_ref()).map_or(0, Rows::bytes);
+        let rows = self.rows.take();
+        self.before += rows.as_ref().map_or(0, Rows::bytes);
+        let outcome = Outcome { tag: tag.to_string(), count: count_of(tag), rows, token };
+        self.earlier.extend(self.last.replace(outcome));
         Ok(())
     }
 }

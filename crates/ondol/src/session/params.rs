@@ -72,12 +72,21 @@ pub(crate) fn count_mismatch(given: usize, wanted: usize) -> SqlError {
     SqlError::new("08P01", format!("the statement takes {wanted} parameters, but {given} were given"))
 }
 
+/// Whether all values are taken as they are, as most are.
+pub(crate) fn are_fitted(given: &[Value], wanted: &[TypeId]) -> bool {
+    given.len() == wanted.len()
+        && given.iter().zip(wanted).all(|(v, ty)| v.type_id().is_none_or(|from| is_fitted(v, from, *ty)))
+}
+
+/// Whether a value, of the type `from`, is taken as it is. The frame takes a char's blanks off.
+fn is_fitted(value: &Value, from: TypeId, ty: TypeId) -> bool {
+    from == ty || matches!((value, ty), (Value::Text(_), TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN))
+}
+
 fn fit_one<'v>(value: &'v Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> SqlResult<Cow<'v, Value>> {
     let Some(from) = value.type_id() else { return Ok(Cow::Borrowed(value)) };
     match (value, ty) {
-        _ if from == ty => Ok(Cow::Borrowed(value)),
-        // The frame takes a char's blanks off.
-        (Value::Text(_), TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Ok(Cow::Borrowed(value)),
+        _ if is_fitted(value, from, ty) => Ok(Cow::Borrowed(value)),
         (Value::Text(s), _) => text::input(s, Type::new(ty), ctx).map(Cow::Owned),
         // A row of the type before it got more fields.
         (Value::Opaque(_, b), _) if record::are_one(from, ty) => Ok(Cow::Owned(Value::Opaque(ty, b.clone()))),
@@ -97,6 +106,16 @@ fn fit_one<'v>(value: &'v Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> Sql
 
 /// Borrowed forms of values, NUMERICs encoded.
 pub(crate) fn with_refs<R>(values: &[impl Borrow<Value>], f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
+    /// So many without an allocation.
+    const FEW: usize = 8;
+    if values.len() <= FEW {
+        let mut scratch: [Vec<u8>; FEW] = Default::default();
+        let mut refs = [ValueRef::Null; FEW];
+        for ((r, v), s) in refs.iter_mut().zip(values).zip(&mut scratch) {
+            *r = v.borrow().as_ref(s)
+        }
+        return f(&refs[..values.len()]);
+    }
     let mut scratch: Vec<Vec<u8>> = vec![Vec::new(); values.len()];
     let refs: Vec<ValueRef<'_>> =
         values.iter().zip(&mut scratch).map(|(v, s)| v.borrow().as_ref(s)).collect();

@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     /// It looks rows up by their keys and gives them ([`interpret::is_look_up`]).
     #[cfg(feature = "server")]
     pub is_look_up: bool,
+    /// It is not as good for parameters as it would be for constants (literals/E3).
+    pub wants_constants: bool,
     /// It is not to be kept: the statement is bound each time.
     pub once: bool,
     /// How its table is read in parts, if it can be.
@@ -75,6 +77,7 @@ impl Plan {
         #[cfg(feature = "server")]
         let is_look_up = interpret::is_look_up(&program);
         let sizes = program.tables.iter().map(|t| t.estimate_rows()).collect();
+        let wants_constants = may_compare_constants(&program) || converts_in_loops(&program);
         let program = Arc::new(program);
         Plan {
             program,
@@ -86,6 +89,7 @@ impl Plan {
             update,
             #[cfg(feature = "server")]
             is_look_up,
+            wants_constants,
             once: false,
             parted,
             bytes,
@@ -125,25 +129,6 @@ impl Plan {
             .map(|(t, then)| (t.estimate_rows().max(FEW), (*then).max(FEW)))
             .any(|(now, then)| now / then >= 8 || then / now >= 8)
     }
-    /// One of its tables has an index on an expression, or on some of the rows: which of them are of use,
-    /// constants decide (literals/E3).
-    pub fn may_compare_constants(&self) -> bool {
-        self.program.tables.iter().any(|t| {
-            let columns = &t.def.columns;
-            t.indexes.iter().any(|i| i.def.all_columns().any(|c| columns[c].is_hidden()))
-        })
-    }
-    /// It reads many rows, and converts a parameter, for each of them perhaps: of a constant that would have
-    /// been done once (literals/E3).
-    pub fn converts_in_loops(&self) -> bool {
-        let (ops, params) = (&self.program.ops, self.program.params.len());
-        let is_loop = |op: &Op| matches!(op, Op::ScanNext { .. } | Op::RangeNext { .. });
-        let converts = |op: &Op| match op {
-            Op::Cast { a, .. } | Op::IntToFloat { a, .. } => usize::from(a.0) < params,
-            _ => false,
-        };
-        ops.iter().any(is_loop) && ops.iter().any(converts)
-    }
     /// With where its result's columns come from.
     pub fn with_origins(mut self, origins: &[Option<Origin>]) -> Plan {
         if origins.iter().any(Option::is_some) {
@@ -160,6 +145,27 @@ impl Plan {
         }
         Ok(self)
     }
+}
+
+/// One of the tables has an index on an expression, or on some of the rows: which of them are of use,
+/// constants decide.
+fn may_compare_constants(program: &Program) -> bool {
+    program.tables.iter().any(|t| {
+        let columns = &t.def.columns;
+        t.indexes.iter().any(|i| i.def.all_columns().any(|c| columns[c].is_hidden()))
+    })
+}
+
+/// It reads many rows, and converts a parameter, for each of them perhaps: of a constant that would have been
+/// done once.
+fn converts_in_loops(program: &Program) -> bool {
+    let (ops, params) = (&program.ops, program.params.len());
+    let is_loop = |op: &Op| matches!(op, Op::ScanNext { .. } | Op::RangeNext { .. });
+    let converts = |op: &Op| match op {
+        Op::Cast { a, .. } | Op::IntToFloat { a, .. } => usize::from(a.0) < params,
+        _ => false,
+    };
+    ops.iter().any(is_loop) && ops.iter().any(converts)
 }
 
 /// A statement that can be run.

@@ -2,7 +2,7 @@
 use crate::session::control::ends_failed;
 use crate::session::literals::{self, Lifted};
 use crate::session::output::Output;
-use crate::session::params::with_refs;
+use crate::session::params::{are_fitted, with_refs};
 use crate::session::plan::{Plan, Ready};
 use crate::session::plans::Known;
 use crate::session::rows::{Column, Row, Rows, styled};
@@ -227,6 +227,9 @@ impl Session {
             |(v, ty): (&Value, &TypeId)| matches!(v, Value::Text(t) if bind::asks_time(t, *ty, &styles));
         if values.iter().zip(&plan.program.params).any(asks_time) {
             return None;
+        }
+        if are_fitted(&values, &plan.program.params) {
+            return Some(with_refs(&values, |refs| self.run_statement(&plan, refs, out)));
         }
         let fitted = self.fit(&values, &plan.program.params).ok()?;
         Some(with_refs(&fitted, |refs| self.run_statement(&plan, refs, out)))

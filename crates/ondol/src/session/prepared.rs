@@ -283,13 +283,11 @@ impl Session {
 
     /// Runs a prepared statement, as [`Session::query`] does.
     pub fn execute_prepared(&mut self, prepared: &Prepared, params: &[Value]) -> SqlResult<Outcome> {
-        let mut gather = Gather::charged(self.connection.charge());
-        match prepared.is_planned {
-            true => self
-                .timed(|s| s.with_prepared(prepared, |s, plan| s.run_with_values(plan, params, &mut gather))),
-            false => self.run_text(&prepared.text, &prepared.types, params, &mut gather),
-        }?;
-        Ok(gather.outcomes.pop().unwrap_or_default())
+        self.gathered(|s, out| match prepared.is_planned {
+            true => s.timed(|s| s.with_prepared(prepared, |s, plan| s.run_with_values(plan, params, out))),
+            false => s.run_text(&prepared.text, &prepared.types, params, out),
+        })
+        .map(Gather::into_last)
     }
 
     /// Runs a prepared statement with borrowed values, its outcome going to `out` as it comes.

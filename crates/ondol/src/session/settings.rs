@@ -460,6 +460,16 @@ impl Settings {
     }
 
     /// Tells the level of the running transaction.
+    /// Of the running transaction.
+    pub fn isolation(&self) -> IsolationLevel {
+        self.mode.isolation
+    }
+    pub fn is_read_only(&self) -> bool {
+        self.mode.read_only
+    }
+    pub fn is_deferrable(&self) -> bool {
+        self.mode.deferrable
+    }
     pub fn set_isolation(&mut self, level: IsolationLevel) {
         self.mode.isolation = level
     }

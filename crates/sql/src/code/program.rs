@@ -92,12 +92,20 @@ impl Tag {
     }
     /// As told to a client: `INSERT 0 3`.
     pub fn text(self, rows: u64) -> String {
-        match self {
-            Tag::Select => format!("SELECT {rows}"),
-            Tag::Insert => format!("INSERT 0 {rows}"),
-            Tag::Update => format!("UPDATE {rows}"),
-            Tag::Delete => format!("DELETE {rows}"),
+        let before = match self {
+            Tag::Select => "SELECT ",
+            Tag::Insert => "INSERT 0 ",
+            Tag::Update => "UPDATE ",
+            Tag::Delete => "DELETE ",
+        };
+        // Most are of one digit; formatting is slow beside what such a statement takes.
+        let mut text = String::with_capacity(before.len() + 20);
+        text.push_str(before);
+        match u8::try_from(rows) {
+            Ok(digit @ 0..10) => text.push((b'0' + digit).into()),
+            _ => text.push_str(&rows.to_string()),
         }
+        text
     }
 }
 
