@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod alter;
+mod carriers;
 mod checkpoint;
 mod directory;
 mod encode;
@@ -36,6 +37,7 @@ enum Bench {
     Waits(waits::Args),
     Alter(alter::Args),
     Wire(wire::Args),
+    Carriers(carriers::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -54,5 +56,6 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Waits(args) => waits::run(args),
         Bench::Alter(args) => alter::run(args),
         Bench::Wire(args) => wire::run(args),
+        Bench::Carriers(args) => carriers::run(args),
     }
 }

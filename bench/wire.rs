@@ -12,7 +12,8 @@
 //! - **V5** Beside a scan, a COPY and checkpoints, each repeated without a pause, clients ask at a rate that
 //!   is given, a fifth of what they reach alone; what they wait is counted from when they were to ask. They
 //!   have a processor of their own, as those of another machine have: else they would wait for the system's
-//!   turns, some milliseconds each.
+//!   turns, some milliseconds each. The bare loop has beside it a thread that does with files what a
+//!   checkpoint with nothing to write does, and nothing else: what that costs is the system's doing.
 //! - **V6** pgbench runs its own transaction on Ondol and PostgreSQL (`bank`).
 mod bank;
 
@@ -22,18 +23,20 @@ use ondol_base::event::Event;
 use ondol_base::net::{Interest, Poll, allow_descriptors};
 use ondol_bench::clients::{self, Client, Plan, Request, Speech};
 use ondol_bench::cluster::{self, Cluster};
-use ondol_bench::machine::resident_bytes_of;
+use ondol_bench::machine::{resident_bytes_of, shares};
 use ondol_bench::options::Common;
 use ondol_bench::process::{Process, SOCKET};
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, Quartiles, Sample, verdict};
 use ondol_bench::{Error, Result};
-use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{Pid, sched_setaffinity};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -69,11 +72,11 @@ pub struct Args {
 const DESCRIPTORS: u64 = 25_000;
 const NEIGHBOURS: &str = "Selects beside what takes long";
 const IDLE: &str = "Idle connections";
-const TABLE: &str = "CREATE TABLE customer (id bigint NOT NULL, n integer NOT NULL, name text NOT NULL)";
-const SELECT: &str = "SELECT * FROM customer WHERE id = $1";
-const UPDATE: &str = "UPDATE customer SET n = n + 1 WHERE id = $1";
+pub const TABLE: &str = "CREATE TABLE customer (id bigint NOT NULL, n integer NOT NULL, name text NOT NULL)";
+pub const SELECT: &str = "SELECT * FROM customer WHERE id = $1";
+pub const UPDATE: &str = "UPDATE customer SET n = n + 1 WHERE id = $1";
 
-fn rows(rows: u64) -> String {
+pub fn rows(rows: u64) -> String {
     format!(
         "INSERT INTO customer SELECT g, 0, 'customer ' || lpad(g::text, 40, '0') FROM generate_series(0, {}) AS g",
         rows - 1
@@ -283,7 +286,7 @@ fn contests(args: &Args, rows: u64, sides: &[Side<'_>], report: &mut Report) -> 
             continue;
         }
         let (text, tag) = if reads { (SELECT, "SELECT 1") } else { (UPDATE, "UPDATE 1") };
-        let request = Request { text: text.into(), tag, rows, writes: !reads };
+        let request = Request { text: text.into(), tag, rows, writes: !reads, other: None };
         let plan = Plan { clients, depth, seconds };
         let mut contest = Contest::new(name, if reads { "selects" } else { "updates" });
         for side in sides.iter().filter(|s| reads || s.name != "bare loop") {
@@ -308,7 +311,7 @@ fn idle(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()
     const COOLED: Duration = Duration::from_secs(4);
     let wanted = args.idle.unwrap_or(if args.common.tiny { 100 } else { 10_000 });
     let process = Process::start("--serve", folder, folder.join(SOCKET))?;
-    let request = Request { text: SELECT.into(), tag: "SELECT 1", rows, writes: false };
+    let request = Request { text: SELECT.into(), tag: "SELECT 1", rows, writes: false, other: None };
     let seconds = args.common.seconds(2.0);
     let plan = Plan { clients: 8, depth: 1, seconds };
     // What the first ones make stays.
@@ -353,17 +356,6 @@ fn idle(args: &Args, rows: u64, folder: &Path, report: &mut Report) -> Result<()
 /// What is told of waits: shares of them that were no longer.
 const WAITS: [(f64, &str); 3] = [(0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")];
 
-/// The processors of the servers, and the clients' own: the last, where there are several.
-fn shares() -> Result<(CpuSet, CpuSet)> {
-    let (mut servers, mut clients) = (sched_getaffinity(None)?, CpuSet::new());
-    let last = (0..CpuSet::MAX_CPU).rfind(|n| servers.is_set(*n)).ok_or("no processor is ours")?;
-    clients.set(last);
-    if servers.count() > 1 {
-        servers.unset(last)
-    }
-    Ok((servers, clients))
-}
-
 /// V5
 fn neighbours(
     args: &Args,
@@ -372,18 +364,24 @@ fn neighbours(
     postgres: Option<&Cluster>,
     report: &mut Report,
 ) -> Result<()> {
-    let whole = sched_getaffinity(None)?;
-    let (servers, clients) = shares()?;
+    let (whole, servers, clients) = shares()?;
     // What is started by this thread has its processors.
     sched_setaffinity(None, &servers)?;
     let process = Process::start("--serve", folder, folder.join(SOCKET))?;
+    let (files, loop_socket) = (folder.with_extension("files"), folder.with_extension("bare"));
+    let bare = Process::start("--bare", &loop_socket, loop_socket.clone())?;
     sched_setaffinity(None, &clients)?;
-    let mut sides = vec![("Ondol", process.socket.clone())];
+    let mut sides = vec![("Ondol", process.socket.clone(), &BESIDE[..])];
     if let Some(cluster) = postgres {
         let pid = i32::try_from(cluster.pid()).ok().and_then(Pid::from_raw);
         sched_setaffinity(pid, &servers)?;
-        sides.push(("PostgreSQL", cluster.socket()))
+        sides.push(("PostgreSQL", cluster.socket(), &BESIDE[..]))
     }
+    sides.push((
+        "bare loop",
+        bare.socket.clone(),
+        &[("nothing", Beside::Nothing), ("a checkpoint's files", Beside::Files)],
+    ));
     report.section(NEIGHBOURS);
     report.say(format!(
         "8 clients ask at a fifth of the rate that they reach; waits from when each was to be asked. Beside \
@@ -393,35 +391,35 @@ fn neighbours(
         servers.count(),
         if clients == servers { 0 } else { clients.count() }
     ));
-    let request = Request { text: SELECT.into(), tag: "SELECT 1", rows, writes: false };
+    let request = Request { text: SELECT.into(), tag: "SELECT 1", rows, writes: false, other: None };
     let plan = Plan { clients: 8, depth: 1, seconds: args.common.seconds(5.0) };
-    let scan = "SELECT count(*) FROM customer WHERE n < 0";
-    let alone = "SET max_parallel_workers_per_gather = 0";
-    let beside: [[&str; 3]; 5] = [
-        ["nothing", alone, ""],
-        ["a scan by one", alone, scan],
-        ["a scan by several", "SET max_parallel_workers_per_gather = 2", scan],
-        ["a COPY", alone, "COPY (SELECT * FROM customer WHERE n >= 0) TO '/dev/null'"],
-        ["a checkpoint", alone, "CHECKPOINT"],
-    ];
     let mut rates = vec![];
-    for (_, socket) in &sides {
+    for (_, socket, _) in &sides {
         let reached = clients::run(socket, Speech::Postgres, &request, &plan)?;
         rates.push(reached.answers as f64 / reached.seconds / 5.0)
     }
-    let mut found = vec![vec![vec![]; beside.len()]; sides.len()];
+    let mut found: Vec<Vec<Vec<[f64; WAITS.len()]>>> =
+        sides.iter().map(|(.., cases)| vec![vec![]; cases.len()]).collect();
     for round in 0..args.common.rounds() {
-        for ((side, socket), (found, rate)) in sides.iter().zip(found.iter_mut().zip(&rates)) {
-            for ([name, first, text], found) in beside.into_iter().zip(found) {
-                let over = Arc::new(std::sync::atomic::AtomicBool::new(text.is_empty()));
-                let busy: Vec<_> = (0..servers.count())
+        for ((side, socket, cases), (found, rate)) in sides.iter().zip(found.iter_mut().zip(&rates)) {
+            for ((name, beside), found) in cases.iter().copied().zip(found) {
+                let over = Arc::new(AtomicBool::new(false));
+                let threads = if matches!(beside, Beside::Nothing) { 0 } else { servers.count() };
+                let busy: Vec<_> = (0..threads)
                     .map(|n| {
-                        let (over, socket) = (over.clone(), socket.clone());
-                        std::thread::spawn(move || again_and_again(&socket, n.into(), [first, text], &over))
+                        let (over, socket, files) = (over.clone(), socket.clone(), files.clone());
+                        std::thread::spawn(move || match beside {
+                            Beside::Nothing => Ok(0),
+                            Beside::Statement(texts) => again_and_again(&socket, n.into(), texts, &over),
+                            Beside::Files => {
+                                sched_setaffinity(None, &servers).map_err(|e| e.to_string())?;
+                                files_again_and_again(&files, &over).map_err(|e| e.to_string())
+                            }
+                        })
                     })
                     .collect();
                 let waits = clients::run_at(socket, &request, &plan, *rate)?;
-                over.store(true, std::sync::atomic::Ordering::Relaxed);
+                over.store(true, Ordering::Relaxed);
                 let mut done = 0;
                 for b in busy {
                     done += b.join().map_err(|_| Error::from("a thread has panicked"))??
@@ -437,8 +435,8 @@ fn neighbours(
         }
     }
     let mut lines = vec![];
-    for ((side, _), (found, rate)) in sides.iter().zip(found.iter().zip(&rates)) {
-        for (at, [name, ..]) in beside.iter().enumerate() {
+    for ((side, _, cases), (found, rate)) in sides.iter().zip(found.iter().zip(&rates)) {
+        for (at, (name, _)) in cases.iter().enumerate() {
             let mut line = vec![format!("{side}, beside {name}"), number(*rate)];
             for n in 0..WAITS.len() {
                 let times = Quartiles::of(found[at].iter().zip(&found[0]).map(|(a, b)| a[n] / b[n]));
@@ -467,17 +465,61 @@ fn neighbours(
     Ok(sched_setaffinity(None, &whole)?)
 }
 
+/// What goes on beside the selects.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nothing,
+    /// A first text once, then another again and again.
+    Statement([&'static str; 2]),
+    /// What a checkpoint with nothing to write does with files.
+    Files,
+}
+
+const ALONE: &str = "SET max_parallel_workers_per_gather = 0";
+const SCAN: &str = "SELECT count(*) FROM customer WHERE n < 0";
+const BESIDE: [(&str, Beside); 5] = [
+    ("nothing", Beside::Nothing),
+    ("a scan by one", Beside::Statement([ALONE, SCAN])),
+    ("a scan by several", Beside::Statement(["SET max_parallel_workers_per_gather = 2", SCAN])),
+    ("a COPY", Beside::Statement([ALONE, "COPY (SELECT * FROM customer WHERE n >= 0) TO '/dev/null'"])),
+    ("a checkpoint", Beside::Statement([ALONE, "CHECKPOINT"])),
+];
+
+/// Until it is over: makes a file, syncs it and its folder, writes and syncs two others, and removes it; how
+/// often. With the priority that checkpoints have.
+fn files_again_and_again(folder: &Path, over: &AtomicBool) -> std::io::Result<u64> {
+    ondol_base::thread::stand_back();
+    std::fs::create_dir_all(folder)?;
+    let block = [1u8; 4096];
+    let mut done = 0;
+    while !over.load(Ordering::Relaxed) {
+        for name in ["images", "first", "second"] {
+            let images = name == "images";
+            let mut file =
+                File::options().write(true).create(true).truncate(images).open(folder.join(name))?;
+            file.write_all(&block)?;
+            file.sync_data()?;
+            if images {
+                File::open(folder)?.sync_all()?
+            }
+        }
+        std::fs::remove_file(folder.join("images"))?;
+        done += 1
+    }
+    Ok(done)
+}
+
 /// Executes a first text, then another until it is over; how often.
 fn again_and_again(
     socket: &Path,
     number: u64,
     [first, text]: [&str; 2],
-    over: &std::sync::atomic::AtomicBool,
+    over: &AtomicBool,
 ) -> std::result::Result<u64, String> {
     let mut c = Client::connect(socket, Speech::Postgres, number).map_err(|e| e.to_string())?;
     c.execute(first).map_err(|e| e.to_string())?;
     let mut done = 0;
-    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+    while !over.load(Ordering::Relaxed) {
         c.execute(text).map_err(|e| e.to_string())?;
         done += 1
     }

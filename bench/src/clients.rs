@@ -4,11 +4,15 @@
 //! - **L1** A client prepares its statement once, and sends Bind and Execute for each request, and one Sync.
 //!   To Redis it sends the command that the statement stands for.
 //! - **L2** Every answer is looked at: a request that did not find its row ends the run.
+//! - **L3** In memory a thread looks for answers for as long as that has paid lately, and sleeps then until a
+//!   server rings.
 use crate::histogram::Histogram;
 use crate::random::Random;
 use crate::{Error, Result};
-use ondol_base::net::{Interest, Poll};
+use ondol_base::net::{Descriptor, Interest, Poll, Ready, Source};
+use ondol_base::shm::{End, Patience, REQUEST};
 use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
@@ -18,7 +22,104 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speech {
     Postgres,
+    /// The same in memory that both have.
+    Memory,
     Redis,
+}
+
+/// What a client is connected by; reads and writes of memory never wait.
+enum Line {
+    Socket(UnixStream),
+    Tcp(TcpStream),
+    Memory(Box<End>),
+}
+
+impl Line {
+    fn connect(place: &Place, speech: Speech) -> Result<Line> {
+        let socket = match place {
+            Place::Socket(socket) => socket,
+            Place::Port(port) => {
+                let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, *port))?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.set_nodelay(true)?;
+                return Ok(Line::Tcp(stream));
+            }
+        };
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        if speech != Speech::Memory {
+            return Ok(Line::Socket(stream));
+        }
+        stream.write_all(&REQUEST)?;
+        Ok(Line::Memory(Box::new(End::accept(stream)?.ok_or("the server gives no memory")?)))
+    }
+    fn read(&self, room: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Line::Socket(s) => (&mut &*s).read(room),
+            Line::Tcp(s) => (&mut &*s).read(room),
+            Line::Memory(m) => m.read(room),
+        }
+    }
+    fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Line::Socket(s) => (&mut &*s).write(bytes),
+            Line::Tcp(s) => (&mut &*s).write(bytes),
+            Line::Memory(m) => m.write(bytes),
+        }
+    }
+    /// Waits for input, or room; a socket that does not wait itself is asked again.
+    fn wait(&self, until: Interest) -> Result<()> {
+        match self {
+            Line::Socket(_) | Line::Tcp(_) => std::thread::yield_now(),
+            Line::Memory(m) => m.wait(until, &mut Patience::default(), Some(LIMIT))?,
+        }
+        Ok(())
+    }
+    fn send(&self, bytes: &[u8]) -> Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.write(&bytes[at..]) {
+                Ok(n) => at += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    self.wait(Interest { read: false, write: true })?
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+    /// Reads something; 0 at the end.
+    fn receive(&self, room: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.read(room) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.wait(Interest::READ)?,
+                read => return Ok(read?),
+            }
+        }
+    }
+    fn set_nonblocking(&self) -> Result<()> {
+        match self {
+            Line::Socket(s) => Ok(s.set_nonblocking(true)?),
+            Line::Tcp(s) => Ok(s.set_nonblocking(true)?),
+            Line::Memory(_) => Ok(()),
+        }
+    }
+    fn memory(&self) -> Option<&End> {
+        match self {
+            Line::Socket(_) | Line::Tcp(_) => None,
+            Line::Memory(m) => Some(m),
+        }
+    }
+}
+
+impl Source for Line {
+    fn descriptor(&self) -> Descriptor<'_> {
+        match self {
+            Line::Socket(s) => s.descriptor(),
+            Line::Tcp(s) => s.descriptor(),
+            Line::Memory(m) => m.descriptor(),
+        }
+    }
 }
 
 /// Bytes of a value in Redis: those of a row.
@@ -35,6 +136,25 @@ pub struct Request {
     pub rows: u64,
     /// It changes rows: each client those of its own.
     pub writes: bool,
+    /// What is asked in its place now and then, of PostgreSQL's protocol alone.
+    pub other: Option<Other>,
+}
+
+/// A statement with one bigint that changes a row of the client's own.
+#[derive(Clone, Debug)]
+pub struct Other {
+    pub text: String,
+    pub tag: &'static str,
+    /// Of 1,000 requests.
+    pub per_mille: u64,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Socket(PathBuf),
+    /// A port of this machine.
+    Port(u16),
 }
 
 /// How much is asked.
@@ -65,7 +185,7 @@ fn message(kind: &[u8], body: &[u8], out: &mut Vec<u8>) {
 }
 
 pub struct Client {
-    stream: UnixStream,
+    line: Line,
     speech: Speech,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -78,11 +198,13 @@ pub struct Client {
 
 impl Client {
     pub fn connect(socket: &Path, speech: Speech, number: u64) -> Result<Client> {
-        let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(LIMIT))?;
+        Client::connect_to(&Place::Socket(socket.into()), speech, number)
+    }
+    pub fn connect_to(place: &Place, speech: Speech, number: u64) -> Result<Client> {
+        let line = Line::connect(place, speech)?;
         let (input, output, random) = (vec![], vec![], Random::new(number));
         let sent = Instant::now();
-        let mut client = Client { stream, speech, input, output, random, number, awaited: 0, sent };
+        let mut client = Client { line, speech, input, output, random, number, awaited: 0, sent };
         if speech == Speech::Redis {
             return Ok(client);
         }
@@ -92,11 +214,11 @@ impl Client {
     }
     /// Sends what is to be sent, and reads up to the next ReadyForQuery.
     fn said(&mut self) -> Result<()> {
-        self.stream.write_all(&self.output)?;
+        self.line.send(&self.output)?;
         self.output.clear();
         let mut room = [0; 4096];
         while !self.take(None)? {
-            let n = self.stream.read(&mut room)?;
+            let n = self.line.receive(&mut room)?;
             if n == 0 {
                 return Err("the server has closed the connection".into());
             }
@@ -114,7 +236,11 @@ impl Client {
         if self.speech == Speech::Redis {
             return Ok(());
         }
-        message(b"P", format!("s\0{}\0\0\x01\0\0\0\x14", request.text).as_bytes(), &mut self.output);
+        let parse = |name: &str, text: &str| format!("{name}\0{text}\0\0\x01\0\0\0\x14");
+        message(b"P", parse("s", &request.text).as_bytes(), &mut self.output);
+        if let Some(other) = &request.other {
+            message(b"P", parse("t", &other.text).as_bytes(), &mut self.output)
+        }
         message(b"S", b"", &mut self.output);
         self.said()
     }
@@ -125,9 +251,9 @@ impl Client {
             command(key, true, &mut self.output)
         }
         self.awaited = count;
-        self.stream.write_all(&self.output)?;
+        self.line.send(&self.output)?;
         let mut room = vec![0; 64 << 10];
-        while !self.hear("", &mut room)? {}
+        while !self.hear(&[], &mut room)? {}
         Ok(())
     }
     /// Reads whole replies of Redis's; whether all are there.
@@ -150,18 +276,18 @@ impl Client {
         self.input.drain(..at);
         Ok(self.awaited == 0)
     }
-    /// Reads whole messages; whether the last was ReadyForQuery. `tag`: how those of what was asked end.
-    fn take(&mut self, tag: Option<&str>) -> Result<bool> {
+    /// Reads whole messages; whether the last was ReadyForQuery. `tags`: how those of what was asked end.
+    fn take(&mut self, tags: Option<&[&str]>) -> Result<bool> {
         let (mut at, mut ready) = (0, false);
         while let Some(head) = self.input.get(at..at + 5) {
             let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
             let kind = head[0];
             let Some(body) = self.input.get(at + 5..at + 1 + length) else { break };
-            match (kind, tag) {
+            match (kind, tags) {
                 (b'E', _) => return Err(String::from_utf8_lossy(body).replace('\0', " ").into()),
-                (b'C', Some(tag)) => {
+                (b'C', Some(tags)) => {
                     let found = body.strip_suffix(b"\0").unwrap_or(body);
-                    if !found.ends_with(tag.as_bytes()) {
+                    if !tags.iter().any(|t| found.ends_with(t.as_bytes())) {
                         return Err(format!("found {}", String::from_utf8_lossy(found)).into());
                     }
                     self.awaited = self.awaited.saturating_sub(1)
@@ -178,7 +304,8 @@ impl Client {
         self.output.clear();
         for _ in 0..plan.depth {
             let own = request.rows / plan.clients as u64;
-            let key = match request.writes {
+            let other = (request.other.as_ref()).is_some_and(|o| self.random.below(1000) < o.per_mille);
+            let key = match request.writes || other {
                 true => self.number % plan.clients as u64 * own + self.random.below(own),
                 false => self.random.below(request.rows),
             };
@@ -187,28 +314,21 @@ impl Client {
                 continue;
             }
             let mut bind = *b"\0s\0\0\x01\0\x01\0\x01\0\0\0\x08________\0\x01\0\x01";
+            bind[1] = if other { b't' } else { b's' };
             bind[13..21].copy_from_slice(&key.to_be_bytes());
             message(b"B", &bind, &mut self.output);
             message(b"E", b"\0\0\0\0\0", &mut self.output)
         }
-        if self.speech == Speech::Postgres {
+        if self.speech != Speech::Redis {
             message(b"S", b"", &mut self.output)
         }
         self.awaited = plan.depth as u64;
         self.sent = Instant::now();
-        let mut at = 0;
-        while at < self.output.len() {
-            match self.stream.write(&self.output[at..]) {
-                Ok(n) => at += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
+        self.line.send(&self.output)
     }
     /// Reads what has come; whether all answers are there.
-    fn hear(&mut self, tag: &str, room: &mut [u8]) -> Result<bool> {
-        let n = match self.stream.read(room) {
+    fn hear(&mut self, tags: &[&str], room: &mut [u8]) -> Result<bool> {
+        let n = match self.line.read(room) {
             Ok(0) => return Err("the server has closed the connection".into()),
             Ok(n) => n,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
@@ -218,7 +338,7 @@ impl Client {
         if self.speech == Speech::Redis {
             return self.take_replies();
         }
-        let ready = self.take(Some(tag))?;
+        let ready = self.take(Some(tags))?;
         match (ready, self.awaited) {
             (true, 0) => Ok(true),
             (true, n) => Err(format!("{n} answers are missing").into()),
@@ -239,7 +359,7 @@ fn command(key: u64, sets: bool, out: &mut Vec<u8>) {
 }
 
 fn thread(
-    (socket, speech): (&Path, Speech),
+    (place, speech): (&Place, Speech),
     request: &Request,
     plan: &Plan,
     numbers: impl Iterator<Item = usize>,
@@ -247,9 +367,9 @@ fn thread(
 ) -> Result<Outcome> {
     let made: Result<Vec<Client>> = numbers
         .map(|n| {
-            let mut c = Client::connect(socket, speech, n as u64)?;
+            let mut c = Client::connect_to(place, speech, n as u64)?;
             c.prepare(request)?;
-            c.stream.set_nonblocking(true)?;
+            c.line.set_nonblocking()?;
             Ok(c)
         })
         .collect();
@@ -258,8 +378,10 @@ fn thread(
     let mut clients = made?;
     let poll = Poll::new()?;
     for (n, c) in clients.iter().enumerate() {
-        poll.add(&c.stream, n as u64, Interest::READ)?
+        poll.add(&c.line, n as u64, Interest::READ)?
     }
+    let mut patience = Patience::default();
+    let tags: Vec<&str> = std::iter::once(request.tag).chain(request.other.as_ref().map(|o| o.tag)).collect();
     let (began, limit) = (Instant::now(), Duration::from_secs_f64(plan.seconds));
     let mut outcome = Outcome::default();
     let (mut ready, mut room, mut open) = (vec![], vec![0; 64 << 10], clients.len());
@@ -267,13 +389,17 @@ fn thread(
         c.ask(request, plan)?
     }
     while open > 0 {
-        poll.wait(&mut ready, Some(LIMIT))?;
+        if speech == Speech::Memory {
+            wait_in_memory(&poll, &clients, &mut ready, &mut patience)?
+        } else {
+            poll.wait(&mut ready, Some(LIMIT))?
+        }
         if ready.is_empty() {
             return Err(format!("no answer came within {LIMIT:?}").into());
         }
         for r in &ready {
             let c = &mut clients[r.key as usize];
-            if !c.hear(request.tag, &mut room)? {
+            if !c.hear(&tags, &mut room)? {
                 continue;
             }
             outcome.waits.add(c.sent.elapsed().as_nanos() as u64);
@@ -288,6 +414,31 @@ fn thread(
     Ok(outcome)
 }
 
+/// L3
+fn wait_in_memory(
+    poll: &Poll,
+    clients: &[Client],
+    ready: &mut Vec<Ready>,
+    patience: &mut Patience,
+) -> Result<()> {
+    let ends = || clients.iter().filter_map(|c| c.line.memory());
+    let some = || ends().any(|m| m.has_news(Interest::READ));
+    // A ring may be an old one.
+    while !patience.spin(some) && ends().all(|m| m.go_to_sleep(Interest::READ)) {
+        poll.wait(ready, Some(LIMIT))?;
+        if ready.is_empty() {
+            return Ok(());
+        }
+        ready.iter().filter_map(|r| clients[r.key as usize].line.memory()).for_each(|m| m.hear())
+    }
+    ends().for_each(|m| m.is_awake());
+    let news = |(_, m): &(usize, &End)| m.has_news(Interest::READ);
+    let of = |(n, _)| Ready { key: n as u64, read: true, write: false, gone: false };
+    ready.clear();
+    ready.extend(ends().enumerate().filter(news).map(of));
+    Ok(())
+}
+
 /// The same by one thread, and at a rate of so many requests a second in all, whatever is answered: what each
 /// waits for its answer, from when it was to be sent.
 pub fn run_at(socket: &Path, request: &Request, plan: &Plan, rate: f64) -> Result<Histogram> {
@@ -298,8 +449,8 @@ pub fn run_at(socket: &Path, request: &Request, plan: &Plan, rate: f64) -> Resul
     for n in 0..plan.clients {
         let mut c = Client::connect(socket, Speech::Postgres, n as u64)?;
         c.prepare(request)?;
-        c.stream.set_nonblocking(true)?;
-        poll.add(&c.stream, n as u64, Interest::READ)?;
+        c.line.set_nonblocking()?;
+        poll.add(&c.line, n as u64, Interest::READ)?;
         clients.push(c)
     }
     let plan = Plan { depth: 1, ..*plan };
@@ -325,7 +476,7 @@ pub fn run_at(socket: &Path, request: &Request, plan: &Plan, rate: f64) -> Resul
         }
         for r in &ready {
             let c = &mut clients[r.key as usize];
-            if c.hear(request.tag, &mut room)? {
+            if c.hear(&[request.tag], &mut room)? {
                 waits.add(c.sent.elapsed().as_nanos() as u64);
                 idle.push(r.key as usize)
             }
@@ -336,14 +487,17 @@ pub fn run_at(socket: &Path, request: &Request, plan: &Plan, rate: f64) -> Resul
 
 /// Runs the clients, of as many threads as there are clients, two at most.
 pub fn run(socket: &Path, speech: Speech, request: &Request, plan: &Plan) -> Result<Outcome> {
+    run_to(&Place::Socket(socket.into()), speech, request, plan)
+}
+
+pub fn run_to(place: &Place, speech: Speech, request: &Request, plan: &Plan) -> Result<Outcome> {
     let threads = plan.clients.clamp(1, 2);
     let start = Arc::new(Barrier::new(threads));
     let all: Vec<_> = (0..threads)
         .map(|t| {
-            let (socket, request, plan, start) =
-                (PathBuf::from(socket), request.clone(), *plan, start.clone());
+            let (place, request, plan, start) = (place.clone(), request.clone(), *plan, start.clone());
             std::thread::spawn(move || {
-                thread((&socket, speech), &request, &plan, (t..plan.clients).step_by(threads), &start)
+                thread((&place, speech), &request, &plan, (t..plan.clients).step_by(threads), &start)
             })
         })
         .collect();

@@ -3,6 +3,8 @@
 //! - **M1** "A core" is a CPU second of all threads of this process, as the kernel counts it.
 //! - **M2** A run is called quiet only if the load average was low when it began and other processes took
 //!   little CPU time while it ran; otherwise the report says that its figures are not to be quoted.
+use crate::Result;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::Path;
@@ -181,4 +183,17 @@ mod tests {
             .status();
         assert!(done.is_ok_and(|s| s.success()) && children_seconds() > before);
     }
+}
+
+/// The processors that this thread may use; those of servers; and the clients' own: the last, where there
+/// are several.
+pub fn shares() -> Result<(CpuSet, CpuSet, CpuSet)> {
+    let whole = sched_getaffinity(None)?;
+    let (mut servers, mut clients) = (whole, CpuSet::new());
+    let last = (0..CpuSet::MAX_CPU).rfind(|n| servers.is_set(*n)).ok_or("no processor is ours")?;
+    clients.set(last);
+    if servers.count() > 1 {
+        servers.unset(last)
+    }
+    Ok((whole, servers, clients))
 }

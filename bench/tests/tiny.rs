@@ -58,6 +58,17 @@ fn tpcc_wire() {
 }
 
 #[test]
+fn carriers() {
+    let says = [
+        "1 client, 1 a message",
+        "8 clients, 50 a message",
+        "memory against TCP",
+        "on the server's processors",
+    ];
+    tiny("carriers", &["--rounds", "1"], &says);
+}
+
+#[test]
 fn load() {
     tiny("load", &[], &["Ondol COPY"]);
 }

@@ -24,6 +24,7 @@ pub mod park;
 pub mod pool;
 pub mod random;
 pub mod reserve;
+pub mod shm;
 pub mod sim;
 pub mod sync;
 pub mod thread;

@@ -32,7 +32,7 @@ use login::Roles;
 use ondol_base::event::Event;
 use ondol_base::net::{Descriptor, Interest, Poll, Source, TcpListener};
 use ondol_base::sync::Mutex;
-use ondol_base::{clock, interrupt, pool, random, thread};
+use ondol_base::{clock, interrupt, pool, random, shm, thread};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::front::{self, Opening};
 use std::collections::BTreeMap;
@@ -584,6 +584,19 @@ impl Acceptor {
                         break;
                     }
                 }
+                Ok(Some((Opening::Memory, size))) => match (&guest.stream, guest.bytes.len() > size) {
+                    (_, true) => break,
+                    (Stream::Unix(_), _) => {
+                        let Some(guest) = self.guests.remove(&key) else { return };
+                        return self.share(key, guest);
+                    }
+                    _ => {
+                        guest.bytes.clear();
+                        if guest.stream.write(&[shm::REFUSED]).is_err() {
+                            break;
+                        }
+                    }
+                },
                 Ok(Some((Opening::Cancel { process, key }, _))) => {
                     self.shared.keys.cancel(process, key);
                     break;
@@ -600,6 +613,28 @@ impl Acceptor {
             }
         }
         self.guests.remove(&key);
+    }
+    /// A guest that goes on in memory, if there is some.
+    fn share(&mut self, key: u64, guest: Guest) {
+        let Guest { stream: Stream::Unix(socket), peer, deadline, .. } = guest else { return };
+        if self.poll.remove(&socket).is_err() {
+            return;
+        }
+        match shm::End::offer(socket) {
+            Ok(end) => {
+                if let Some(door) = self.doors.iter().min_by_key(|d| d.connections()) {
+                    door.bring(Stream::Memory(Box::new(end)), peer, vec![])
+                }
+            }
+            Err((socket, _)) => {
+                let stream = Stream::Unix(socket);
+                if stream.write(&[shm::REFUSED]).is_ok()
+                    && self.poll.add(&stream, key, Interest::READ).is_ok()
+                {
+                    self.guests.insert(key, Guest { stream, peer, bytes: vec![], deadline });
+                }
+            }
+        }
     }
     /// A guest that goes on with TLS; the handshake is done here as well.
     fn encrypt(&mut self, key: u64, guest: Guest) {

@@ -7,7 +7,7 @@ use std::process::Command;
 const FLOORS: [&[&str]; 6] = [
     &["ondol-base", "ondol-types", "ondol-ring"],
     &["ondol-index", "ondol-durability", "ondol-sqlite", "ondol-pgwal", "ondol-scan", "ondol-wire"],
-    &["ondol-kernel", "ondol-preload", "ondol-innodb"],
+    &["ondol-kernel", "ondol-preload", "ondol-innodb", "ondol-client"],
     &["ondol-engine"],
     &["ondol-sql"],
     &["ondol"],

@@ -3,7 +3,7 @@
 //!
 //! The server must answer whatever comes: an error that is none of its own (XX000), an end of the connection,
 //! or what was asked for; and it must not grow. What is looked at is what the process has allocated, once all
-//! clients of a round are gone and what they have made is dropped.
+//! clients of a round are gone and what they have made is dropped. Half of the clients talk in shared memory.
 //!
 //! `ONDOL_FUZZ=10000000 cargo test --release -p ondol --test fuzz -- --nocapture` sends so many messages;
 //! `ONDOL_FUZZ_SEED` has others sent. What a client had sent when something went wrong is printed.
@@ -12,6 +12,8 @@
 mod allocated;
 use ondol::server::{ServeOptions, Server, SettingGiven};
 use ondol::{Database, OpenOptions, TempFolder};
+use ondol_base::net::Interest;
+use ondol_base::shm;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -379,8 +381,62 @@ enum End {
     Wrong(String),
 }
 
+/// What a client is connected by.
+enum Line {
+    Socket(UnixStream),
+    Memory(shm::End, shm::Patience),
+}
+
+impl Line {
+    fn socket(&self) -> &UnixStream {
+        match self {
+            Line::Socket(s) => s,
+            Line::Memory(m, _) => m.socket(),
+        }
+    }
+    /// Reads or writes some of the memory as soon as that can be done.
+    fn in_memory<T>(
+        (end, patience): (&shm::End, &mut shm::Patience),
+        until: Interest,
+        mut work: impl FnMut(&shm::End) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        loop {
+            match work(end) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => end.wait(until, patience, Some(PATIENCE))?,
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Line::Socket(s) => s.read(room),
+            Line::Memory(m, p) => Line::in_memory((m, p), Interest::READ, |m| m.read(room)),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let room = Interest { read: false, write: true };
+        match self {
+            Line::Socket(s) => s.write(bytes),
+            Line::Memory(m, p) => Line::in_memory((m, p), room, |m| m.write(bytes)),
+        }
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn is_late(e: &std::io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
 struct Client {
-    stream: UnixStream,
+    stream: Line,
     input: Vec<u8>,
     /// All that it has sent.
     said: Vec<u8>,
@@ -389,18 +445,23 @@ struct Client {
 }
 
 impl Client {
-    fn connect(path: &Path) -> Client {
-        let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    fn connect(path: &Path, in_memory: bool) -> Client {
+        let mut socket = UnixStream::connect(path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        let stream = match in_memory {
+            true => {
+                socket.write_all(&shm::REQUEST).unwrap();
+                let end = shm::End::accept(socket).unwrap().expect("memory");
+                Line::Memory(end, shm::Patience::default())
+            }
+            false => Line::Socket(socket),
+        };
         Client { stream, input: vec![], said: vec![], asks_for_tls: false }
     }
     fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
         self.said.extend_from_slice(bytes);
-        self.stream.write_all(bytes).map_err(|e| match e.kind() {
-            ErrorKind::WouldBlock => End::Hangs,
-            _ => End::Closed,
-        })
+        self.stream.write_all(bytes).map_err(|e| if is_late(&e) { End::Hangs } else { End::Closed })
     }
     fn message(&mut self) -> Result<(u8, Vec<u8>), End> {
         loop {
@@ -426,7 +487,7 @@ impl Client {
             match self.stream.read(&mut room) {
                 Ok(0) => return Err(End::Closed),
                 Ok(n) => self.input.extend_from_slice(&room[..n]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(End::Hangs),
+                Err(e) if is_late(&e) => return Err(End::Hangs),
                 Err(_) => return Err(End::Closed),
             }
         }
@@ -465,7 +526,7 @@ impl Client {
     /// Sends no more, and reads to the end.
     fn end(&mut self) -> End {
         // It may be closed already.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.socket().shutdown(Shutdown::Write);
         loop {
             if let Err(end) = self.message() {
                 return end;
@@ -521,7 +582,7 @@ fn round(db: &Database, path: &Path, seed: u64, most: u64) -> (u64, usize) {
                 while sent.load(Relaxed) < most {
                     k += 1;
                     let mut r = Random(seed.wrapping_mul(0x1000_0001) ^ n << 48 ^ k << 24);
-                    let mut client = Client::connect(path);
+                    let mut client = Client::connect(path, n % 2 == 1);
                     connections.fetch_add(1, Relaxed);
                     let what = match converse(&mut client, &mut r, sent, most) {
                         End::Closed => continue,

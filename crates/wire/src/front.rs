@@ -37,11 +37,15 @@ pub enum Opening<'a> {
     Ssl,
     /// Asks for encryption by GSSAPI.
     Gss,
+    /// Asks for memory in which the rest is said (base/shm). No other server knows it.
+    Memory,
 }
 
 const CANCEL: u32 = 1234 << 16 | 5678;
 const SSL: u32 = 1234 << 16 | 5679;
 const GSS: u32 = 1234 << 16 | 5680;
+/// As `base/shm` has it.
+const MEMORY: u32 = 0x4f6e << 16 | 1;
 
 /// The first packet in `input`, with its length; nothing while it is not whole.
 pub fn opening(input: &[u8]) -> Result<Option<(Opening<'_>, usize)>, Broken> {
@@ -59,6 +63,7 @@ pub fn opening(input: &[u8]) -> Result<Option<(Opening<'_>, usize)>, Broken> {
     let opening = match code {
         SSL => Opening::Ssl,
         GSS => Opening::Gss,
+        MEMORY => Opening::Memory,
         CANCEL => match body.split_first_chunk() {
             Some((process, key)) if !key.is_empty() => {
                 Opening::Cancel { process: i32::from_be_bytes(*process), key }
@@ -395,6 +400,7 @@ mod tests {
         assert_eq!(opening(&cancel), Ok(Some((Opening::Cancel { process: 7, key: b"keys" }, cancel.len()))));
         assert_eq!(opening(&packet(b"", b"\x04\xd2\x16\x2f")), Ok(Some((Opening::Ssl, 8))));
         assert_eq!(opening(&packet(b"", b"\x04\xd2\x16\x30")), Ok(Some((Opening::Gss, 8))));
+        assert_eq!(opening(&packet(b"", b"On\0\x01")), Ok(Some((Opening::Memory, 8))));
         let old = Opening::Startup { major: 2, minor: 0, settings: vec![] };
         assert_eq!(opening(&packet(b"", b"\0\x02\0\0whatever")), Ok(Some((old, 16))));
         for wrong in [

@@ -5,6 +5,7 @@ use super::worker::Door;
 use crate::session::activity::Departure;
 use ondol_base::net::{Descriptor, Interest, Source, TcpStream};
 use ondol_base::park::Parker;
+use ondol_base::shm;
 use ondol_base::sim::mutated;
 use ondol_base::sync::yield_point;
 use std::cell::{Cell, RefCell};
@@ -19,6 +20,8 @@ pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<Secured>),
+    /// The socket that it came over wakes either side, and tells the end.
+    Memory(Box<shm::End>),
 }
 
 impl Source for Stream {
@@ -27,6 +30,7 @@ impl Source for Stream {
             Stream::Tcp(s) => s.descriptor(),
             Stream::Unix(s) => s.descriptor(),
             Stream::Tls(s) => s.socket.descriptor(),
+            Stream::Memory(s) => s.descriptor(),
         }
     }
 }
@@ -37,6 +41,7 @@ impl Stream {
             Stream::Tcp(s) => (&mut &*s).read(buffer),
             Stream::Unix(s) => (&mut &*s).read(buffer),
             Stream::Tls(s) => s.read(buffer),
+            Stream::Memory(s) => s.read(buffer),
         }
     }
     pub fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -44,13 +49,14 @@ impl Stream {
             Stream::Tcp(s) => (&mut &*s).write(bytes),
             Stream::Unix(s) => (&mut &*s).write(bytes),
             Stream::Tls(s) => s.write(bytes),
+            Stream::Memory(s) => s.write(bytes),
         }
     }
     /// Sends what was taken and is not sent.
     fn flush(&self) -> std::io::Result<()> {
         match self {
-            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
             Stream::Tls(s) => s.flush(),
+            _ => Ok(()),
         }
     }
     fn is_holding(&self) -> bool {
@@ -59,15 +65,21 @@ impl Stream {
     /// What it is encrypted by, if it is.
     pub fn terms(&self) -> Option<(&'static str, String)> {
         match self {
-            Stream::Tcp(_) | Stream::Unix(_) => None,
             Stream::Tls(s) => s.terms(),
+            _ => None,
         }
     }
     /// What a proof is bound to, if there is something.
     pub fn end_point(&self) -> Option<&[u8]> {
         match self {
-            Stream::Tcp(_) | Stream::Unix(_) => None,
             Stream::Tls(s) => s.end_point(),
+            _ => None,
+        }
+    }
+    pub fn memory(&self) -> Option<&shm::End> {
+        match self {
+            Stream::Memory(s) => Some(s),
+            _ => None,
         }
     }
 }
@@ -233,6 +245,15 @@ impl Connection {
         self.tell()
     }
 
+    /// Whether it is in memory, and there is something to be taken, or room for what is to be sent (worker/R4).
+    pub fn has_news(&self) -> bool {
+        self.stream.memory().is_some_and(|m| !self.lost.get() && m.has_news(self.wishes()))
+    }
+    /// Says to the client of one in memory that it has to ring from now on; false if there is news.
+    pub fn go_to_sleep(&self) -> bool {
+        self.stream.memory().is_none_or(|m| self.lost.get() || m.go_to_sleep(self.wishes()))
+    }
+
     /// The fiber that waits here may go on.
     pub fn tell(&self) {
         if let Some(parker) = &*self.waits.borrow() {
@@ -324,6 +345,14 @@ impl Connection {
 
     /// What the poll is to wait for now.
     pub fn wanted(&self) -> Interest {
+        match self.stream {
+            // Rings, and the end.
+            Stream::Memory(_) => Interest::READ,
+            _ => self.wishes(),
+        }
+    }
+    /// What there is to be done with the client's stream.
+    fn wishes(&self) -> Interest {
         let input = self.input.borrow();
         let is_full = self.state.get() != State::Idle && input.bytes.len() >= INPUT_MOST;
         Interest {

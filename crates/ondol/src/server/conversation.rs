@@ -184,7 +184,9 @@ impl Client {
         let Some(opening) = incoming.opening().map_err(|b| Some(broken(b)))? else { return Ok(false) };
         match opening {
             // The acceptor has heard these.
-            Opening::Ssl | Opening::Gss | Opening::Cancel { .. } => return Err(None),
+            Opening::Ssl | Opening::Gss | Opening::Memory | Opening::Cancel { .. } => {
+                return Err(None);
+            }
             Opening::Startup { major: 3, minor, settings } => {
                 let mut wishes = Wishes::of(&settings)?;
                 if shared.open.load(Ordering::Relaxed) > shared.most {

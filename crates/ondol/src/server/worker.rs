@@ -6,6 +6,10 @@
 //!   ends when no whole message is left.
 //! - **R3** Numbers of connections come again, with another generation: what the poll tells of one that was
 //!   closed meanwhile means nobody.
+//! - **R4** Connections in memory are looked at without the system. Before the worker sleeps it looks for as
+//!   long as that has paid lately, and says to each of their clients that it has to ring; as long as they
+//!   keep it busy, the poll has its turn every [`POLLED`]. Each look and each sleep is linear in their
+//!   number.
 use super::connection::{Connection, OUTPUT_MOST, Peer, State, Stream};
 use super::conversation::Served;
 use super::{End, Shared, log};
@@ -14,6 +18,7 @@ use crate::session::meter::Meter;
 use ondol_base::event::Event;
 use ondol_base::fiber::{self, Bell};
 use ondol_base::net::{Interest, Poll, Ready};
+use ondol_base::shm::Patience;
 use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, thread};
@@ -34,6 +39,9 @@ const STACK: usize = 2 << 20;
 const TO_TAKE: Duration = Duration::from_secs(10);
 /// A session that has not been used for so long gives up its memory.
 const TO_COOL: Duration = Duration::from_secs(2);
+
+/// R4
+const POLLED: Duration = Duration::from_micros(50);
 
 const TOLD: u64 = 0;
 const DURABLE: u64 = 1;
@@ -102,6 +110,10 @@ pub(super) struct Worker {
     touched: Rc<RefCell<Vec<u64>>>,
     /// When to look next for those who are late, and those who are idle.
     look: Duration,
+    /// Those in memory, and when the poll is to have its next turn (R4).
+    in_memory: Vec<Rc<Connection>>,
+    patience: Patience,
+    poll_at: Duration,
 }
 
 impl Worker {
@@ -136,6 +148,9 @@ impl Worker {
                 finished: Rc::default(),
                 touched: Rc::default(),
                 look: Duration::ZERO,
+                in_memory: vec![],
+                patience: Patience::default(),
+                poll_at: Duration::ZERO,
             };
             worker.work()
         })?;
@@ -172,13 +187,15 @@ impl Worker {
             self.finish();
             self.settle_all();
             self.look_around();
-            let limit = self.time_to_sleep(end);
-            if self.poll.wait(&mut ready, limit).is_err() {
-                thread::sleep(Duration::from_millis(10))
-            }
-            self.fibers.is_awake();
+            self.wait(end, &mut ready);
             // meter/M2
             self.door.meter.look();
+            for connection in &self.in_memory {
+                if connection.has_news() {
+                    connection.receive(&mut room);
+                    connection.touch()
+                }
+            }
             if self.now() >= self.look {
                 self.door.meter.set()
             }
@@ -196,6 +213,33 @@ impl Worker {
                     _ => self.take(*r, &mut room),
                 }
             }
+        }
+    }
+
+    /// Waits until there is something to do; what the poll tells comes into `ready`.
+    fn wait(&mut self, end: End, ready: &mut Vec<Ready>) {
+        ready.clear();
+        let mut limit = self.time_to_sleep(end);
+        if !self.in_memory.is_empty() {
+            let some = || self.in_memory.iter().any(|c| c.has_news());
+            let is_busy = limit.is_some_and(|l| l.is_zero());
+            if is_busy || self.patience.spin(some) {
+                if self.now() < self.poll_at {
+                    self.fibers.is_awake();
+                    return;
+                }
+                limit = Some(Duration::ZERO)
+            } else if !self.in_memory.iter().all(|c| c.go_to_sleep()) {
+                limit = Some(Duration::ZERO)
+            }
+        }
+        if self.poll.wait(ready, limit).is_err() {
+            thread::sleep(Duration::from_millis(10))
+        }
+        self.fibers.is_awake();
+        if !self.in_memory.is_empty() {
+            self.in_memory.iter().filter_map(|c| c.stream.memory()).for_each(|m| m.is_awake());
+            self.poll_at = clock::now() + POLLED
         }
     }
 
@@ -247,7 +291,11 @@ impl Worker {
         connection.input.borrow_mut().bytes = said;
         connection.touch();
         let added = self.poll.add(&connection.stream, key, Interest::READ);
-        self.places[place as usize] = Some(Rc::new(connection));
+        let connection = Rc::new(connection);
+        if connection.stream.memory().is_some() {
+            self.in_memory.push(connection.clone())
+        }
+        self.places[place as usize] = Some(connection);
         if added.is_err() {
             self.close(key)
         }
@@ -264,6 +312,7 @@ impl Worker {
             let place = (key & u64::from(u32::MAX)) - FIRST;
             // The client goes with it, and its transaction.
             let connection = self.places[place as usize].take();
+            self.in_memory.retain(|c| c.key != key);
             if mutated("lost_kept") {
                 std::mem::forget(connection.clone())
             }
@@ -300,6 +349,9 @@ impl Worker {
             }
             // It would be told again and again, until its fiber ends; and is, where it cannot be removed.
             let _ = self.poll.remove(&connection.stream);
+        }
+        if let Some(memory) = connection.stream.memory() {
+            memory.hear()
         }
         if ready.read || ready.gone {
             connection.receive(room)
