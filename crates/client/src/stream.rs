@@ -11,8 +11,8 @@ const SOCKET: &str = ".s.PGSQL.5432";
 /// In which a server has to answer the wish for memory.
 const TO_ANSWER: Duration = Duration::from_secs(10);
 
-/// A connection to Ondol's server in memory that both have. Reads and writes wait as those of a socket do: for
-/// some microseconds awake, if that has paid lately, then asleep.
+/// A connection to Ondol's server in memory that both have. Reads and writes wait as those of a socket do:
+/// for some microseconds awake, if that has paid lately, then asleep.
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {
