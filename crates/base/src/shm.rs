@@ -15,9 +15,9 @@
 //! - **H4** Who is about to sleep says for what, and then looks once more; who has written or taken bytes
 //!   shows it, and then looks whether the other said so. Between the two steps each has a fence, so that one
 //!   of them sees the other.
-//! - **H5** The bell is the socket over which the memory came: a byte wakes the other end, whatever it is, and
-//!   its closing, which the system does for whoever is killed, is the end. What was written before that can
-//!   still be taken.
+//! - **H5** The bell is the socket over which the memory came: a byte wakes the other end, whatever it is,
+//!   and its closing, which the system does for whoever is killed, is the end. What was written before that
+//!   can still be taken.
 //! - **H6** The memory's size is sealed: nobody can cut it under the other, whose access would be an error of
 //!   the bus.
 //!

@@ -245,7 +245,8 @@ impl Connection {
         self.tell()
     }
 
-    /// Whether it is in memory, and there is something to be taken, or room for what is to be sent (worker/R4).
+    /// Whether it is in memory, and there is something to be taken, or room for what is to be sent
+    /// (worker/R4).
     pub fn has_news(&self) -> bool {
         self.stream.memory().is_some_and(|m| !self.lost.get() && m.has_news(self.wishes()))
     }
