@@ -62,6 +62,10 @@ impl TcpStream {
         }
         std::net::TcpStream::connect(to).map(|s| TcpStream(Tcp::System(s)))
     }
+    /// It is of a simulated world, where it serves as a Unix socket does elsewhere.
+    pub fn is_of_world(&self) -> bool {
+        matches!(self.0, Tcp::World(_))
+    }
     pub fn set_nonblocking(&self, on: bool) -> Result<()> {
         match &self.0 {
             Tcp::System(s) => s.set_nonblocking(on),

@@ -9,7 +9,7 @@
 //! - **H1** Each end keeps to itself how many bytes it has written and taken, and only shows it to the other:
 //!   whatever the other writes over that changes nothing.
 //! - **H2** What the other end shows is believed within bounds: it has written at most [`SIZE`] bytes more
-//!   than were taken, and taken no more than were written. Anything else is an error, and the end of both
+//!   than were taken, and taken no more than were written, and no fewer than leave [`SIZE`] on their way. Anything else is an error, and the end of both
 //!   streams.
 //! - **H3** Bytes are copied out before anybody looks at them: the other end may change them at any time.
 //! - **H4** Who is about to sleep says for what, and then looks once more; who has written or taken bytes
@@ -19,15 +19,22 @@
 //!   and its closing, which the system does for whoever is killed, is the end. What was written before that
 //!   can still be taken.
 //! - **H6** The memory's size is sealed: nobody can cut it under the other, whose access would be an error of
-//!   the bus.
+//!   the bus. A page that was never touched, or that a client gave back to the system, is made when it is:
+//!   only a system that counts every page it promised and has none left ends a process for that.
 //!
 //! A client can do to its own streams whatever it likes; all that it can do to the server is to ring.
-use crate::net::{Descriptor, Interest, Source};
+//!
+//! In a simulated world the memory is the world's, and the socket a connection by TCP. Between any two steps
+//! others have their turn, and an end may be killed ([`End::kill_after`]).
+use crate::net::{Descriptor, Interest, Poll, Source, TcpStream};
+use crate::sim::mutated;
+use crate::sync::yield_point;
 use crate::{clock, sim};
-use std::cell::Cell;
-use std::io::{Error, ErrorKind, Result};
+use std::cell::{Cell, UnsafeCell};
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
@@ -62,8 +69,102 @@ struct Line {
 const FOR_INPUT: u32 = 1;
 const FOR_ROOM: u32 = 2;
 
-/// The memory, mapped; from its making to its drop.
-struct Memory(*mut u8);
+/// What the ends talk by before they have memory, and wake each other by afterwards.
+pub enum Bell {
+    System(UnixStream),
+    /// Of a simulated world.
+    World(TcpStream),
+}
+
+impl Bell {
+    /// Reads what has come, without waiting.
+    fn take(&self, room: &mut [u8]) -> Result<usize> {
+        match self {
+            Bell::System(s) => {
+                let (fd, place) = (s.as_raw_fd(), room.as_mut_ptr().cast());
+                // SAFETY: as many bytes to write as are told.
+                let n = unsafe { libc::recv(fd, place, room.len(), libc::MSG_DONTWAIT) };
+                usize::try_from(n).map_err(|_| Error::last_os_error())
+            }
+            Bell::World(s) => {
+                s.set_nonblocking(true)?;
+                (&mut &*s).read(room)
+            }
+        }
+    }
+    /// Whether the other end will wake: also where so many bytes are on their way that there is no room.
+    fn ring(&self) -> bool {
+        let rung = match self {
+            Bell::System(s) => {
+                let (byte, how) = (0u8, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+                // SAFETY: a byte to read.
+                match unsafe { libc::send(s.as_raw_fd(), (&raw const byte).cast(), 1, how) } {
+                    1 => Ok(1),
+                    _ => Err(Error::last_os_error()),
+                }
+            }
+            Bell::World(s) => s.set_nonblocking(true).and_then(|()| (&mut &*s).write(&[0])),
+        };
+        rung.map_or_else(|e| e.kind() == ErrorKind::WouldBlock, |_| true)
+    }
+    /// Waits until something has come, or it is over, or for so long; sometimes less.
+    fn wait(&self, limit: Option<Duration>) -> Result<()> {
+        let Bell::System(s) = self else {
+            let (poll, mut ready) = (Poll::new()?, vec![]);
+            poll.add(self, 0, Interest::READ)?;
+            return poll.wait(&mut ready, limit);
+        };
+        let ms = limit
+            .map_or(-1, |l| libc::c_int::try_from(l.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX));
+        let mut bell = libc::pollfd { fd: s.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor to look at.
+        match unsafe { libc::poll(&mut bell, 1, ms) } {
+            0.. => Ok(()),
+            _ => match Error::last_os_error() {
+                e if e.kind() == ErrorKind::Interrupted => Ok(()),
+                e => Err(e),
+            },
+        }
+    }
+}
+
+impl Source for Bell {
+    fn descriptor(&self) -> Descriptor<'_> {
+        match self {
+            Bell::System(s) => s.descriptor(),
+            Bell::World(s) => s.descriptor(),
+        }
+    }
+}
+
+impl From<UnixStream> for Bell {
+    fn from(socket: UnixStream) -> Bell {
+        Bell::System(socket)
+    }
+}
+
+/// A part of a world's memory, aligned as the system's is; only where it is counts.
+#[repr(align(4096))]
+struct Part(#[expect(dead_code)] UnsafeCell<[u8; 4096]>);
+
+/// The memory of two streams in a simulated world.
+pub(crate) struct Block(Box<[Part]>);
+// SAFETY: as of `Memory`, which alone looks into it.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new() -> Arc<Block> {
+        let part = || Part(UnsafeCell::new([0; 4096]));
+        Arc::new(Block((0..WHOLE / size_of::<Part>()).map(|_| part()).collect()))
+    }
+}
+
+/// The memory, from its making to its drop.
+struct Memory {
+    at: *mut u8,
+    /// Whose it is; if nobody's, it is mapped.
+    world: Option<Arc<Block>>,
+}
 // SAFETY: it is accessed through atomics, and by copies of ranges that only one end writes at a time (H2).
 unsafe impl Send for Memory {}
 
@@ -73,23 +174,32 @@ impl Memory {
         let (fd, share) = (fd.as_raw_fd(), libc::MAP_SHARED);
         // SAFETY: a fresh mapping at an address that the kernel chooses; the descriptor is only borrowed.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), WHOLE, access, share, fd, 0) };
-        if at == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(Memory(at.cast())) }
+        if at == libc::MAP_FAILED {
+            Err(Error::last_os_error())
+        } else {
+            Ok(Memory { at: at.cast(), world: None })
+        }
+    }
+    fn of_world(block: Arc<Block>) -> Memory {
+        Memory { at: block.0.as_ptr().cast_mut().cast(), world: Some(block) }
     }
     fn line(&self, side: Side) -> &Line {
-        // SAFETY: both lie in the mapping, aligned, and consist of atomics, for which any bytes are good.
-        unsafe { &*self.0.add(if side == Side::Client { 0 } else { size_of::<Line>() }).cast() }
+        // SAFETY: both lie in the memory, aligned, and consist of atomics, for which any bytes are good.
+        unsafe { &*self.at.add(if side == Side::Client { 0 } else { size_of::<Line>() }).cast() }
     }
     /// Where the bytes that this side writes begin.
     fn bytes(&self, side: Side) -> *mut u8 {
-        // SAFETY: within the mapping.
-        unsafe { self.0.add(if side == Side::Client { HEAD } else { HEAD + SIZE }) }
+        // SAFETY: within the memory.
+        unsafe { self.at.add(if side == Side::Client { HEAD } else { HEAD + SIZE }) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and unmapped once.
-        unsafe { libc::munmap(self.0.cast(), WHOLE) };
+        if self.world.is_none() {
+            // SAFETY: mapped by `map`, and unmapped once.
+            unsafe { libc::munmap(self.at.cast(), WHOLE) };
+        }
     }
 }
 
@@ -151,13 +261,19 @@ fn take_over(socket: &UnixStream) -> Result<Option<OwnedFd>> {
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     message.msg_control = beside.0.as_mut_ptr().cast();
-    message.msg_controllen = beside.0.len() as _;
-    // SAFETY: all that the message points to lives until the call is over.
-    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
-    match got {
-        1 => {}
-        0 => return Err(ErrorKind::UnexpectedEof.into()),
-        _ => return Err(Error::last_os_error()),
+    // Room for one descriptor: the system drops whatever else comes.
+    // SAFETY: arithmetic.
+    message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<libc::c_int>() as u32) } as _;
+    loop {
+        // SAFETY: all that the message points to lives until the call is over.
+        match unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) } {
+            1 => break,
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            _ => match Error::last_os_error() {
+                e if e.kind() == ErrorKind::Interrupted => {}
+                e => return Err(e),
+            },
+        }
     }
     // SAFETY: what the system wrote into the room that it was given.
     let found = unsafe {
@@ -201,35 +317,77 @@ fn check(memory: BorrowedFd<'_>) -> Result<()> {
 pub struct End {
     memory: Memory,
     side: Side,
-    bell: UnixStream,
+    bell: Bell,
     /// H1
     written: Cell<u64>,
     taken: Cell<u64>,
     /// The other end is gone (H5).
     is_alone: Cell<bool>,
+    /// Of a simulated world: how many steps more it goes.
+    steps: Cell<u32>,
 }
 
 impl End {
     /// The server's: makes the memory, and hands it over the socket, which is the bell from then on.
-    pub fn offer(socket: UnixStream) -> std::result::Result<End, (UnixStream, Error)> {
-        let made = make().and_then(|fd| Ok((Memory::map(fd.as_fd())?, hand_over(&socket, fd.as_fd())?)));
+    pub fn offer(socket: impl Into<Bell>) -> std::result::Result<End, (Bell, Error)> {
+        let socket = socket.into();
+        let made = match &socket {
+            Bell::System(s) => make()
+                .and_then(|fd| Ok((Memory::map(fd.as_fd())?, hand_over(s, fd.as_fd())?)))
+                .map(|made| made.0),
+            Bell::World(s) => sim::lend(s, Block::new()).map(Memory::of_world),
+        };
         match made {
-            Ok((memory, ())) => Ok(End::new(memory, Side::Server, socket)),
+            Ok(memory) => Ok(End::new(memory, Side::Server, socket)),
             Err(e) => Err((socket, e)),
         }
     }
     /// The client's: takes the memory that comes over the socket; `None` where the server gives none. Waits
     /// for the answer as the socket's reads do.
-    pub fn accept(socket: UnixStream) -> Result<Option<End>> {
-        let Some(fd) = take_over(&socket)? else { return Ok(None) };
-        check(fd.as_fd())?;
-        Ok(Some(End::new(Memory::map(fd.as_fd())?, Side::Client, socket)))
+    pub fn accept(socket: impl Into<Bell>) -> Result<Option<End>> {
+        let socket = socket.into();
+        let memory = match &socket {
+            Bell::System(s) => {
+                let Some(fd) = take_over(s)? else { return Ok(None) };
+                check(fd.as_fd())?;
+                Memory::map(fd.as_fd())?
+            }
+            Bell::World(s) => match sim::borrow(s)? {
+                Some(block) => Memory::of_world(block),
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(End::new(memory, Side::Client, socket)))
     }
-    fn new(memory: Memory, side: Side, bell: UnixStream) -> End {
-        End { memory, side, bell, written: Cell::new(0), taken: Cell::new(0), is_alone: Cell::new(false) }
+    fn new(memory: Memory, side: Side, bell: Bell) -> End {
+        let (written, taken, is_alone, steps) =
+            (Cell::new(0), Cell::new(0), Cell::new(false), Cell::new(u32::MAX));
+        End { memory, side, bell, written, taken, is_alone, steps }
     }
-    pub fn socket(&self) -> &UnixStream {
+    pub fn bell(&self) -> &Bell {
         &self.bell
+    }
+    /// In a simulated world: the end goes so many steps more. Then it does nothing to the memory, nor rings,
+    /// and each call is an error, as if its process had been killed; that it is dropped closes the bell.
+    pub fn kill_after(&self, steps: u32) {
+        self.steps.set(steps)
+    }
+    /// Between two things that are done to the memory.
+    #[inline]
+    fn step(&self) -> Result<()> {
+        if sim::any() { self.step_in_world() } else { Ok(()) }
+    }
+    #[cold]
+    fn step_in_world(&self) -> Result<()> {
+        yield_point();
+        match self.steps.get() {
+            u32::MAX => Ok(()),
+            0 => Err(Error::new(ErrorKind::BrokenPipe, "this end was killed")),
+            n => {
+                self.steps.set(n - 1);
+                Ok(())
+            }
+        }
     }
 
     fn other(&self) -> Side {
@@ -257,7 +415,11 @@ impl End {
     #[inline]
     pub fn room(&self) -> Result<usize> {
         let on_way = self.written.get().wrapping_sub(self.theirs().taken.load(Ordering::Acquire));
-        if on_way <= SIZE as u64 { Ok(SIZE - on_way as usize) } else { Err(self.nonsense()) }
+        if on_way <= self.written.get().min(SIZE as u64) {
+            Ok(SIZE - on_way as usize)
+        } else {
+            Err(self.nonsense())
+        }
     }
     #[cold]
     fn nonsense(&self) -> Error {
@@ -283,15 +445,17 @@ impl End {
         };
         let (from, at) = (self.memory.bytes(self.other()), self.taken.get() as usize & (SIZE - 1));
         let first = n.min(SIZE - at);
+        self.step()?;
         // SAFETY: both parts lie within the other's bytes, and `into` is ours. That the other end may write
         // to them meanwhile is H3.
         unsafe {
             std::ptr::copy_nonoverlapping(from.add(at), into.as_mut_ptr(), first);
             std::ptr::copy_nonoverlapping(from, into.as_mut_ptr().add(first), n - first);
         }
+        self.step()?;
         self.taken.set(self.taken.get() + n as u64);
         self.own().taken.store(self.taken.get(), Ordering::Release);
-        self.tell(FOR_ROOM);
+        self.tell(FOR_ROOM)?;
         Ok(n)
     }
     /// Writes bytes, as many as there is room for.
@@ -310,31 +474,35 @@ impl End {
         };
         let (to, at) = (self.memory.bytes(self.side), self.written.get() as usize & (SIZE - 1));
         let first = n.min(SIZE - at);
+        if mutated("shown_early") {
+            self.own().written.store(self.written.get() + n as u64, Ordering::Release)
+        }
+        self.step()?;
         // SAFETY: both parts lie within our bytes, and the other end has said that it took what was there.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(at), first);
             std::ptr::copy_nonoverlapping(bytes.as_ptr().add(first), to, n - first);
         }
+        self.step()?;
         self.written.set(self.written.get() + n as u64);
         self.own().written.store(self.written.get(), Ordering::Release);
-        self.tell(FOR_INPUT);
+        self.tell(FOR_INPUT)?;
         Ok(n)
     }
     /// Rings, if the other end sleeps for that (H4).
     #[inline]
-    fn tell(&self, what: u32) {
+    fn tell(&self, what: u32) -> Result<()> {
         fence(Ordering::SeqCst);
+        self.step()?;
         let waits = &self.theirs().waits;
         if waits.load(Ordering::Relaxed) & what != 0 && waits.swap(0, Ordering::Relaxed) != 0 {
-            self.ring()
+            self.step()?;
+            // Else it is gone, or would sleep for ever.
+            if !self.bell.ring() {
+                self.is_alone.set(true)
+            }
         }
-    }
-    #[cold]
-    fn ring(&self) {
-        let (byte, how) = (0u8, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-        // SAFETY: a byte to read. It fails where the other end is gone, or where so many bytes are on their
-        // way that it will wake.
-        unsafe { libc::send(self.bell.as_raw_fd(), (&raw const byte).cast(), 1, how) };
+        Ok(())
     }
 
     /// Says that this end is about to sleep until there is input, or room. False: it is not to, since there
@@ -342,8 +510,20 @@ impl End {
     pub fn go_to_sleep(&self, until: Interest) -> bool {
         let bit = |is: bool, bit| if is { bit } else { 0 };
         let what = bit(until.read, FOR_INPUT) | bit(until.write, FOR_ROOM);
+        if mutated("looks_before_it_says") {
+            let has_news = self.has_news(until);
+            yield_point();
+            self.own().waits.store(what, Ordering::Relaxed);
+            return !has_news;
+        }
+        if self.step().is_err() {
+            return false;
+        }
         self.own().waits.store(what, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        if self.step().is_err() {
+            return false;
+        }
         if self.has_news(until) {
             self.is_awake();
             return false;
@@ -356,6 +536,10 @@ impl End {
         let is_there = |found: Result<usize>| self.is_alone.get() || found.map_or(true, |n| n > 0);
         of.read && is_there(self.input()) || of.write && is_there(self.room())
     }
+    /// Whether the other end is known to be gone (H5), or to be broken (H2).
+    pub fn is_alone(&self) -> bool {
+        self.is_alone.get()
+    }
     pub fn is_awake(&self) {
         self.own().waits.store(0, Ordering::Relaxed)
     }
@@ -364,17 +548,14 @@ impl End {
         let mut rings = [0u8; 64];
         // So many and no more in one go, from whoever rings without need.
         for _ in 0..4 {
-            let (fd, place, how) = (self.bell.as_raw_fd(), rings.as_mut_ptr().cast(), libc::MSG_DONTWAIT);
-            // SAFETY: as many bytes to write as are told.
-            match unsafe { libc::recv(fd, place, rings.len(), how) } {
-                0 => return self.is_alone.set(true),
-                n if n == rings.len() as isize => {}
-                n if n > 0 => return,
-                _ => match Error::last_os_error().kind() {
-                    ErrorKind::WouldBlock => return,
-                    ErrorKind::Interrupted => {}
-                    _ => return self.is_alone.set(true),
-                },
+            match self.bell.take(&mut rings) {
+                Ok(0) if mutated("end_unheard") => return,
+                Ok(0) => return self.is_alone.set(true),
+                Ok(n) if n == rings.len() => {}
+                Ok(_) => return,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.is_alone.set(true),
             }
         }
     }
@@ -386,58 +567,55 @@ impl End {
         if patience.spin(|| self.has_news(until)) {
             return Ok(());
         }
-        let deadline = limit.map(|l| clock::now() + l);
-        while self.go_to_sleep(until) {
-            let ms = deadline.map_or(-1, |d| {
-                let left = d.saturating_sub(clock::now());
-                libc::c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX)
-            });
-            let mut bell = libc::pollfd { fd: self.bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one descriptor to look at.
-            let found = unsafe { libc::poll(&mut bell, 1, ms) };
+        let deadline = limit.and_then(|l| clock::now().checked_add(l));
+        loop {
+            self.step()?;
+            if !self.go_to_sleep(until) {
+                return Ok(());
+            }
+            let left = deadline.map(|d| d.saturating_sub(clock::now()));
+            self.bell.wait(left)?;
             self.is_awake();
-            match found {
-                0 => return Err(ErrorKind::TimedOut.into()),
-                1.. => self.hear(),
-                _ => match Error::last_os_error() {
-                    e if e.kind() == ErrorKind::Interrupted => {}
-                    e => return Err(e),
-                },
+            self.hear();
+            if !self.has_news(until) && deadline.is_some_and(|d| clock::now() >= d) {
+                return Err(ErrorKind::TimedOut.into());
             }
         }
-        Ok(())
     }
 }
 
 impl Source for End {
     fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor::System(self.bell.as_fd())
+        self.bell.descriptor()
     }
 }
 
-/// How long it pays to look again and again before sleeping, as far as the past tells: where both ends share
-/// a processor it never does.
+/// Whether it pays to look again and again before sleeping, as far as the past tells: where both ends share a
+/// processor it never does, and while the other end sleeps it seldom does.
 #[derive(Debug)]
 pub struct Patience {
-    /// 0: not at all.
-    limit: Duration,
-    /// Sleeps without a look before.
+    /// Looks in a row that came to nothing.
+    failures: u32,
+    /// Sleeps without a look before, and after how many it is tried anew.
     sleeps: u32,
+    every: u32,
 }
 
 impl Default for Patience {
     fn default() -> Patience {
-        Patience { limit: Patience::MOST, sleeps: 0 }
+        Patience { failures: 0, sleeps: 0, every: Patience::SOON }
     }
 }
 
 impl Patience {
-    const MOST: Duration = Duration::from_micros(50);
-    const LEAST: Duration = Duration::from_micros(2);
-    /// After so many sleeps it is tried anew.
-    const TRY: u32 = 64;
+    /// Longer than it takes to wake the other end.
+    const LIMIT: Duration = Duration::from_micros(50);
+    /// Nobody looks after so many failures.
+    const MOST: u32 = 8;
+    const SOON: u32 = 64;
+    const LATE: u32 = 4096;
 
-    /// Looks until it is so, or for as long as it pays; whether it is.
+    /// Looks until it is so, or for as long as it may pay; whether it is.
     pub fn spin(&mut self, is_so: impl Fn() -> bool) -> bool {
         if is_so() {
             return true;
@@ -446,29 +624,24 @@ impl Patience {
         if sim::current().is_some() {
             return false;
         }
-        if self.limit.is_zero() {
+        if self.failures >= Patience::MOST {
             self.sleeps += 1;
-            if self.sleeps < Patience::TRY {
+            if self.sleeps < self.every {
                 return false;
             }
-            (self.limit, self.sleeps) = (Patience::LEAST, 0)
+            (self.sleeps, self.every) = (0, (self.every * 2).min(Patience::LATE))
         }
         let start = clock::now();
         loop {
-            for _ in 0..16 {
-                std::hint::spin_loop();
-                if is_so() {
-                    let took = clock::now() - start;
-                    // A good deal more than it took, and not less than before at once.
-                    self.limit = (took * 4).max(self.limit).min(Patience::MOST);
-                    return true;
-                }
+            for _ in 0..8 {
+                std::hint::spin_loop()
             }
-            if clock::now() - start > self.limit {
-                self.limit /= 2;
-                if self.limit < Patience::LEAST {
-                    self.limit = Duration::ZERO
-                }
+            if is_so() {
+                *self = Patience::default();
+                return true;
+            }
+            if clock::now() - start > Patience::LIMIT {
+                self.failures += 1;
                 return false;
             }
         }
@@ -626,16 +799,17 @@ mod tests {
     #[test]
     fn patience_ends_where_it_does_not_pay() {
         let mut patience = Patience::default();
-        for _ in 0..8 {
-            assert!(!patience.spin(|| false));
-        }
-        assert!(patience.limit.is_zero());
         // Who does not spin looks once.
         let looks = Cell::new(0);
-        let spins = |patience: &mut Patience| {
+        let spins = |patience: &mut Patience, succeeds: bool| {
             looks.set(0);
-            patience.spin(|| looks.replace(looks.get() + 1) > 1)
+            patience.spin(|| looks.replace(looks.get() + 1) > 1 && succeeds);
+            looks.get() > 1
         };
-        assert!((0..Patience::TRY).any(|_| spins(&mut patience)) && !patience.limit.is_zero());
+        assert!((0..Patience::MOST).all(|_| spins(&mut patience, false)));
+        assert!((1..Patience::SOON).all(|_| !spins(&mut patience, false)));
+        assert!(spins(&mut patience, false), "it is tried anew");
+        assert!((1..2 * Patience::SOON).all(|_| !spins(&mut patience, false)));
+        assert!(spins(&mut patience, true) && spins(&mut patience, false), "and pays again")
     }
 }

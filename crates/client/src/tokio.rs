@@ -1,7 +1,7 @@
 //! A stream for tasks of tokio.
 use crate::stream;
 use ondol_base::net::Interest;
-use ondol_base::shm::{End, Patience};
+use ondol_base::shm::{Bell, End, Patience};
 use std::io::{ErrorKind, Result};
 use std::net::Shutdown;
 use std::path::Path;
@@ -38,7 +38,8 @@ impl MemoryStream {
     /// As [`crate::MemoryStream::connect`], which it waits for; it is called in a runtime of tokio.
     pub fn connect(path: impl AsRef<Path>) -> Result<MemoryStream> {
         let end = stream::connect(path.as_ref())?;
-        let bell = end.socket().try_clone()?;
+        let Bell::System(bell) = end.bell() else { return Err(ErrorKind::Unsupported.into()) };
+        let bell = bell.try_clone()?;
         bell.set_nonblocking(true)?;
         let bell = UnixStream::from_std(bell)?;
         Ok(MemoryStream { end, bell, patience: Patience::default(), until: Interest::default() })
@@ -51,6 +52,8 @@ impl MemoryStream {
         what: Interest,
         mut work: impl FnMut(&End) -> Result<T>,
     ) -> Poll<Result<T>> {
+        // What was said before to the other side was taken back.
+        let mut is_unsaid = false;
         loop {
             match work(&self.end) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
@@ -59,6 +62,10 @@ impl MemoryStream {
                         read: self.until.read && !what.read,
                         write: self.until.write && !what.write,
                     };
+                    if is_unsaid && self.until != Interest::default() {
+                        // The task looks again, and says it again.
+                        context.waker().wake_by_ref()
+                    }
                     return Poll::Ready(done);
                 }
             }
@@ -68,6 +75,7 @@ impl MemoryStream {
                 continue;
             }
             if !self.end.go_to_sleep(self.until) {
+                is_unsaid = true;
                 if self.end.has_news(what) {
                     continue;
                 }
@@ -78,6 +86,7 @@ impl MemoryStream {
             }
             ready!(self.bell.poll_read_ready(context))?;
             self.end.is_awake();
+            is_unsaid = true;
             self.hear()
         }
     }
@@ -117,6 +126,9 @@ impl AsyncWrite for MemoryStream {
         Poll::Ready(Ok(()))
     }
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(self.end.socket().shutdown(Shutdown::Both))
+        match self.end.bell() {
+            Bell::System(bell) => Poll::Ready(bell.shutdown(Shutdown::Both)),
+            Bell::World(bell) => Poll::Ready(bell.shutdown(Shutdown::Both)),
+        }
     }
 }

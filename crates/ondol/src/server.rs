@@ -31,8 +31,9 @@ use keys::Keys;
 use login::Roles;
 use ondol_base::event::Event;
 use ondol_base::net::{Descriptor, Interest, Poll, Source, TcpListener};
+use ondol_base::shm::{self, Bell};
 use ondol_base::sync::Mutex;
-use ondol_base::{clock, interrupt, pool, random, shm, thread};
+use ondol_base::{clock, interrupt, pool, random, thread};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use ondol_wire::front::{self, Opening};
 use std::collections::BTreeMap;
@@ -490,6 +491,19 @@ struct Guest {
     deadline: Duration,
 }
 
+impl Guest {
+    /// Takes what has come; whether there will be no more.
+    fn read(&mut self, room: &mut [u8]) -> bool {
+        match self.stream.read(room) {
+            Ok(n) => {
+                self.bytes.extend_from_slice(&room[..n]);
+                n == 0
+            }
+            Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+}
+
 impl Acceptor {
     const ENDING: u64 = u64::MAX;
     /// Guests have their keys from here on, listeners below.
@@ -554,19 +568,25 @@ impl Acceptor {
         let Some(guest) = self.guests.get_mut(&key) else { return };
         // tls/L2
         let mut room = [0; tls::ROOM];
-        let is_over = match guest.stream.read(&mut room) {
-            Ok(n) => {
-                guest.bytes.extend_from_slice(&room[..n]);
-                n == 0
-            }
-            Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        };
+        if let Some(memory) = guest.stream.memory() {
+            memory.is_awake();
+            memory.hear()
+        }
+        let mut is_over = guest.read(&mut room);
         loop {
             match front::opening(&guest.bytes) {
                 Ok(None) if is_over => break,
-                Ok(None) => return,
-                // Within TLS there is no other.
+                Ok(None) => match guest.stream.memory() {
+                    Some(memory) if !memory.go_to_sleep(Interest::READ) => is_over = guest.read(&mut room),
+                    _ => return,
+                },
+                // Within TLS there is no other, nor in memory.
                 Ok(Some((Opening::Ssl | Opening::Gss, _))) if matches!(guest.stream, Stream::Tls(_)) => break,
+                Ok(Some((Opening::Ssl | Opening::Gss | Opening::Memory, _)))
+                    if guest.stream.memory().is_some() =>
+                {
+                    break;
+                }
                 Ok(Some((Opening::Ssl, size)))
                     if matches!(guest.stream, Stream::Tcp(_)) && self.shared.tls.is_some() =>
                 {
@@ -584,19 +604,12 @@ impl Acceptor {
                         break;
                     }
                 }
-                Ok(Some((Opening::Memory, size))) => match (&guest.stream, guest.bytes.len() > size) {
-                    (_, true) => break,
-                    (Stream::Unix(_), _) => {
-                        let Some(guest) = self.guests.remove(&key) else { return };
-                        return self.share(key, guest);
-                    }
-                    _ => {
-                        guest.bytes.clear();
-                        if guest.stream.write(&[shm::REFUSED]).is_err() {
-                            break;
-                        }
-                    }
-                },
+                // What follows is to come in the memory.
+                Ok(Some((Opening::Memory, size))) if guest.bytes.len() > size => break,
+                Ok(Some((Opening::Memory, _))) => {
+                    let Some(guest) = self.guests.remove(&key) else { return };
+                    return self.share(key, guest);
+                }
                 Ok(Some((Opening::Cancel { process, key }, _))) => {
                     self.shared.keys.cancel(process, key);
                     break;
@@ -616,24 +629,40 @@ impl Acceptor {
     }
     /// A guest that goes on in memory, if there is some.
     fn share(&mut self, key: u64, guest: Guest) {
-        let Guest { stream: Stream::Unix(socket), peer, deadline, .. } = guest else { return };
-        if self.poll.remove(&socket).is_err() {
+        let Guest { stream, peer, deadline, .. } = guest;
+        if self.poll.remove(&stream).is_err() {
             return;
         }
-        match shm::End::offer(socket) {
+        let offered = match stream {
+            Stream::Unix(socket) => shm::End::offer(socket).map_err(|e| e.0),
+            Stream::Tcp(socket) if socket.is_of_world() => {
+                shm::End::offer(Bell::World(socket)).map_err(|e| e.0)
+            }
+            other => return self.refuse_memory(key, Guest { stream: other, peer, bytes: vec![], deadline }),
+        };
+        match offered {
             Ok(end) => {
-                if let Some(door) = self.doors.iter().min_by_key(|d| d.connections()) {
-                    door.bring(Stream::Memory(Box::new(end)), peer, vec![])
-                }
-            }
-            Err((socket, _)) => {
-                let stream = Stream::Unix(socket);
-                if stream.write(&[shm::REFUSED]).is_ok()
-                    && self.poll.add(&stream, key, Interest::READ).is_ok()
-                {
+                let stream = Stream::Memory(Box::new(end));
+                if self.poll.add(&stream, key, Interest::READ).is_ok() {
                     self.guests.insert(key, Guest { stream, peer, bytes: vec![], deadline });
+                    self.hear(key)
                 }
             }
+            Err(bell) => {
+                let stream = match bell {
+                    Bell::System(socket) => Stream::Unix(socket),
+                    Bell::World(socket) => Stream::Tcp(socket),
+                };
+                self.refuse_memory(key, Guest { stream, peer, bytes: vec![], deadline })
+            }
+        }
+    }
+    /// It goes on as it began.
+    fn refuse_memory(&mut self, key: u64, guest: Guest) {
+        if guest.stream.write(&[shm::REFUSED]).is_ok()
+            && self.poll.add(&guest.stream, key, Interest::READ).is_ok()
+        {
+            self.guests.insert(key, guest);
         }
     }
     /// A guest that goes on with TLS; the handshake is done here as well.

@@ -388,10 +388,14 @@ enum Line {
 }
 
 impl Line {
-    fn socket(&self) -> &UnixStream {
+    /// Sends no more; in memory that is the end of all.
+    fn shutdown(&self) -> std::io::Result<()> {
         match self {
-            Line::Socket(s) => s,
-            Line::Memory(m, _) => m.socket(),
+            Line::Socket(s) => s.shutdown(Shutdown::Write),
+            Line::Memory(m, _) => match m.bell() {
+                shm::Bell::System(s) => s.shutdown(Shutdown::Write),
+                shm::Bell::World(_) => Ok(()),
+            },
         }
     }
     /// Reads or writes some of the memory as soon as that can be done.
@@ -526,7 +530,7 @@ impl Client {
     /// Sends no more, and reads to the end.
     fn end(&mut self) -> End {
         // It may be closed already.
-        let _ = self.stream.socket().shutdown(Shutdown::Write);
+        let _ = self.stream.shutdown();
         loop {
             if let Err(end) = self.message() {
                 return end;

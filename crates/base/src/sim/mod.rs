@@ -41,6 +41,7 @@
 //! applications recover from fsync failures?" (2020) for syncs that lose bytes and then succeed.
 mod content;
 mod fiber;
+mod memory;
 mod names;
 pub mod net;
 mod random;
@@ -144,6 +145,7 @@ pub(crate) fn spurious() -> Option<bool> {
     })
 }
 pub(crate) use fiber::{Outcome, spawn};
+pub(crate) use memory::{borrow, lend};
 pub(crate) use task::{Task, Turns};
 
 /// A thread of the world that runs fibers in turns, as a [`crate::fiber::Worker`] does outside: one that

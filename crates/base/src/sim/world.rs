@@ -4,6 +4,7 @@ use super::random::{Random, mix};
 use super::schedule::{Scheduler, fold};
 use super::storage::{Disk, SimStorage};
 use crate::media::Promise;
+use crate::shm::Block;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -164,6 +165,8 @@ pub struct World {
     inner: std::sync::Mutex<Inner>,
     timer: Arc<crate::timer::Timer>,
     pub(super) net: std::sync::Mutex<Net>,
+    /// What was lent, and nobody has taken (`sim/memory`); and how many there were.
+    lent: std::sync::Mutex<(u64, BTreeMap<u64, Arc<Block>>)>,
 }
 
 impl World {
@@ -187,7 +190,8 @@ impl World {
             trace: None,
         };
         let net = std::sync::Mutex::new(Net::new(r.branch(5)));
-        Arc::new(World { seed, config, inner: std::sync::Mutex::new(inner), timer: Arc::default(), net })
+        let (inner, timer, lent) = (std::sync::Mutex::new(inner), Arc::default(), Default::default());
+        Arc::new(World { seed, config, inner, timer, net, lent })
     }
     pub fn seed(&self) -> u64 {
         self.seed
@@ -207,6 +211,17 @@ impl World {
     }
     fn disks(&self) -> Vec<(String, Arc<SimStorage>)> {
         self.inner().disks.iter().map(|(n, d)| (n.clone(), d.clone())).collect()
+    }
+
+    pub(super) fn lend(&self, block: Arc<Block>) -> u64 {
+        let mut lent = self.lent.lock().unwrap_or_else(|e| e.into_inner());
+        lent.0 += 1;
+        let number = lent.0;
+        lent.1.insert(number, block);
+        number
+    }
+    pub(super) fn borrow(&self, number: u64) -> Option<Arc<Block>> {
+        self.lent.lock().unwrap_or_else(|e| e.into_inner()).1.remove(&number)
     }
 
     /// Bytes on the disk that holds most.

@@ -156,6 +156,8 @@ pub(super) struct Connection {
     pub deadline: Cell<Option<Duration>>,
     /// It has run something since its session gave its memory up.
     pub is_warm: Cell<bool>,
+    /// It is in memory, and looked at each turn (worker/R4).
+    pub is_watched: Cell<bool>,
     pub last_used: Cell<Duration>,
 }
 
@@ -212,6 +214,7 @@ impl Connection {
             interest: Cell::new(Interest::READ),
             deadline: Cell::new(Some(deadline)),
             is_warm: Cell::new(false),
+            is_watched: Cell::new(false),
             last_used: Cell::new(Duration::ZERO),
         }
     }
@@ -219,8 +222,7 @@ impl Connection {
     /// Takes what has come; `room` is for the worker's use.
     pub fn receive(&self, room: &mut [u8; PIECE]) {
         let mut input = self.input.borrow_mut();
-        // A message of any length may be in the making while nothing runs.
-        while !input.ended && (self.state.get() == State::Idle || input.bytes.len() < INPUT_MOST) {
+        while !input.ended && !self.closing.get() && !self.is_full(input.bytes.len()) {
             match self.stream.read(room) {
                 Ok(0) => input.ended = true,
                 Ok(n) => {
@@ -253,6 +255,12 @@ impl Connection {
     /// Says to the client of one in memory that it has to ring from now on; false if there is news.
     pub fn go_to_sleep(&self) -> bool {
         self.stream.memory().is_none_or(|m| self.lost.get() || m.go_to_sleep(self.wishes()))
+    }
+
+    /// Whether so much of the input waits that the client has to. A message of any length may be in the making
+    /// while nothing runs, unless the client does not take its answers.
+    fn is_full(&self, bytes: usize) -> bool {
+        bytes >= INPUT_MOST && (self.state.get() != State::Idle || self.unsent() > OUTPUT_MOST)
     }
 
     /// The fiber that waits here may go on.
@@ -355,7 +363,7 @@ impl Connection {
     /// What there is to be done with the client's stream.
     fn wishes(&self) -> Interest {
         let input = self.input.borrow();
-        let is_full = self.state.get() != State::Idle && input.bytes.len() >= INPUT_MOST;
+        let is_full = self.is_full(input.bytes.len());
         Interest {
             read: !input.ended && !is_full && !self.closing.get(),
             write: self.can_send() && self.unsent() > 0,

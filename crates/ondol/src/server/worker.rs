@@ -8,8 +8,8 @@
 //!   closed meanwhile means nobody.
 //! - **R4** Connections in memory are looked at without the system. Before the worker sleeps it looks for as
 //!   long as that has paid lately, and says to each of their clients that it has to ring; as long as they
-//!   keep it busy, the poll has its turn every [`POLLED`]. Each look and each sleep is linear in their
-//!   number.
+//!   keep it busy, the poll has its turn every [`POLLED`]. Each look and each sleep is linear in the number
+//!   of those that were used lately: the others' clients were told once, and ring.
 use super::connection::{Connection, OUTPUT_MOST, Peer, State, Stream};
 use super::conversation::Served;
 use super::{End, Shared, log};
@@ -293,7 +293,8 @@ impl Worker {
         let added = self.poll.add(&connection.stream, key, Interest::READ);
         let connection = Rc::new(connection);
         if connection.stream.memory().is_some() {
-            self.in_memory.push(connection.clone())
+            connection.last_used.set(self.now());
+            self.watch(&connection)
         }
         self.places[place as usize] = Some(connection);
         if added.is_err() {
@@ -312,7 +313,9 @@ impl Worker {
             let place = (key & u64::from(u32::MAX)) - FIRST;
             // The client goes with it, and its transaction.
             let connection = self.places[place as usize].take();
-            self.in_memory.retain(|c| c.key != key);
+            if connection.as_ref().is_some_and(|c| c.is_watched.get()) {
+                self.in_memory.retain(|c| c.key != key)
+            }
             if mutated("lost_kept") {
                 std::mem::forget(connection.clone())
             }
@@ -341,22 +344,47 @@ impl Worker {
     /// Something is ready of a connection.
     fn take(&mut self, ready: Ready, room: &mut [u8; 32 << 10]) {
         let Some(connection) = self.of(ready.key).cloned() else { return };
-        if ready.gone && connection.state.get() == State::Running {
+        let memory = connection.stream.memory();
+        if let Some(memory) = memory {
+            memory.hear();
+            self.watch(&connection)
+        }
+        let gone = ready.gone || memory.is_some_and(|m| m.is_alone());
+        if gone && connection.state.get() != State::Idle {
             // Nobody is there to be answered: it is not to hold what others wait for.
             connection.lost.set(true);
-            if let Some(canceller) = self.shared.keys.of(connection.number.get()) {
-                canceller.cancel()
-            }
+            self.cancel(&connection);
             // It would be told again and again, until its fiber ends; and is, where it cannot be removed.
             let _ = self.poll.remove(&connection.stream);
         }
-        if let Some(memory) = connection.stream.memory() {
-            memory.hear()
-        }
-        if ready.read || ready.gone {
+        if memory.map_or(ready.read || gone, |_| connection.has_news()) {
             connection.receive(room)
         }
         self.touched.borrow_mut().push(ready.key)
+    }
+
+    /// Breaks off what it runs, if it does.
+    fn cancel(&self, connection: &Connection) {
+        if connection.state.get() == State::Running
+            && let Some(canceller) = self.shared.keys.of(connection.number.get())
+        {
+            canceller.cancel()
+        }
+    }
+    /// Looks at one in memory each turn from now on (R4).
+    fn watch(&mut self, connection: &Rc<Connection>) {
+        if !connection.is_watched.replace(true) {
+            self.in_memory.push(connection.clone())
+        }
+    }
+    /// Has the clients of those ring that were not used for a while.
+    fn stop_watching(&mut self) {
+        let since = self.now().saturating_sub(TO_COOL / 2);
+        self.in_memory.retain(|c| {
+            let stays = c.last_used.get() > since || c.state.get() != State::Idle || !c.go_to_sleep();
+            c.is_watched.set(stays);
+            stays
+        })
     }
 
     fn settle_all(&mut self) {
@@ -388,7 +416,11 @@ impl Worker {
             connection.send()
         }
         if connection.lost.get() {
+            self.cancel(&connection);
             connection.tell()
+        }
+        if connection.unsent() > 0 && connection.stream.memory().is_some() {
+            self.watch(&connection)
         }
         let is_idle = connection.state.get() == State::Idle;
         if is_idle && (connection.lost.get() || connection.closing.get() && connection.unsent() == 0) {
@@ -475,6 +507,7 @@ impl Worker {
             return;
         }
         self.look = now + TO_COOL / 2;
+        self.stop_watching();
         for place in 0..self.places.len() {
             let Some(connection) = &self.places[place] else { continue };
             if connection.state.get() != State::Idle {
@@ -516,12 +549,8 @@ impl Worker {
         for connection in self.places.iter().flatten().filter(|c| board.is_to_end(c.number.get())) {
             match connection.state.get() {
                 State::Idle if !connection.closing.get() => self.dismiss(connection),
-                State::Running => {
-                    // It may have begun another statement since.
-                    if let Some(canceller) = self.shared.keys.of(connection.number.get()) {
-                        canceller.cancel()
-                    }
-                }
+                // It may have begun another statement since.
+                State::Running => self.cancel(connection),
                 State::Idle | State::Held => {}
             }
         }
@@ -531,12 +560,9 @@ impl Worker {
         self.look = Duration::ZERO;
         for place in 0..self.places.len() {
             let Some(connection) = self.places[place].clone() else { continue };
-            if connection.state.get() == State::Running
-                && end == End::Now
-                && let Some(canceller) = self.shared.keys.of(connection.number.get())
-            {
+            if end == End::Now {
                 // It may have begun another statement since.
-                canceller.cancel()
+                self.cancel(&connection)
             }
             if connection.state.get() != State::Idle {
                 continue;

@@ -1,6 +1,7 @@
 //! A client of the protocol in a simulated world: what it sends, and what it hears.
-use ondol_base::net::TcpStream;
+use ondol_base::net::{Interest, TcpStream};
 use ondol_base::random::next_u64;
+use ondol_base::shm::{self, Bell, End, Patience};
 use ondol_base::{clock, sim};
 use ondol_wire::back;
 use std::collections::VecDeque;
@@ -64,8 +65,78 @@ impl Reply {
     }
 }
 
+/// What a client is connected by.
+enum Line {
+    Tcp(TcpStream),
+    Memory(Box<End>),
+}
+
+impl Line {
+    /// By TCP, or in memory; in which some clients are killed between two steps.
+    fn connect() -> Heard<Line> {
+        let stream = TcpStream::connect(ADDRESS).map_err(|_| Stop::Lost)?;
+        if !next_u64().is_multiple_of(3) {
+            return Ok(Line::Tcp(stream));
+        }
+        stream.set_read_timeout(Some(PATIENCE)).map_err(|_| Stop::Lost)?;
+        (&mut &stream).write_all(&shm::REQUEST).map_err(|_| Stop::Lost)?;
+        match End::accept(Bell::World(stream)) {
+            Ok(Some(end)) => {
+                if next_u64().is_multiple_of(8) {
+                    end.kill_after((next_u64() % 300) as u32)
+                }
+                Ok(Line::Memory(Box::new(end)))
+            }
+            Ok(None) => wrong("the server gives no memory"),
+            Err(e) if e.kind() == ErrorKind::WouldBlock && !power_is_lost() => {
+                wrong(format!("no memory within {PATIENCE:?}"))
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::NotFound) => {
+                wrong(e.to_string())
+            }
+            Err(_) => Err(Stop::Lost),
+        }
+    }
+    fn send(&self, bytes: &[u8]) -> std::io::Result<()> {
+        let end = match self {
+            Line::Tcp(s) => return (&mut &*s).write_all(bytes),
+            Line::Memory(end) => end,
+        };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match end.write(rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    end.wait(Interest { read: false, write: true }, &mut Patience::default(), None)?
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+    /// What comes within the time, which an error of the kind `WouldBlock` says it did not.
+    fn receive(&self, room: &mut [u8], within: Duration) -> std::io::Result<usize> {
+        let end = match self {
+            Line::Tcp(s) => {
+                s.set_read_timeout(Some(within))?;
+                return (&mut &*s).read(room);
+            }
+            Line::Memory(end) => end,
+        };
+        match end.read(room) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            read => return read,
+        }
+        match end.wait(Interest::READ, &mut Patience::default(), Some(within)) {
+            Err(e) if e.kind() == ErrorKind::TimedOut => Err(ErrorKind::WouldBlock.into()),
+            Err(e) => Err(e),
+            Ok(()) => end.read(room),
+        }
+    }
+}
+
 pub(super) struct Client {
-    stream: Option<TcpStream>,
+    stream: Option<Line>,
     input: Vec<u8>,
     pub process: i32,
     pub key: Vec<u8>,
@@ -120,9 +191,8 @@ pub(super) fn execute(out: &mut Vec<u8>) {
 impl Client {
     /// Connects, and is let in.
     pub fn connect(settings: &[(&str, &str)]) -> Heard<Client> {
-        let stream = TcpStream::connect(ADDRESS).map_err(|_| Stop::Lost)?;
         let mut client = Client {
-            stream: Some(stream),
+            stream: Some(Line::connect()?),
             input: vec![],
             process: 0,
             key: vec![],
@@ -154,7 +224,7 @@ impl Client {
         }
     }
 
-    fn stream(&self) -> Heard<&TcpStream> {
+    fn stream(&self) -> Heard<&Line> {
         self.stream.as_ref().ok_or(Stop::Lost)
     }
     /// Sends bytes as they are, in a write or in several.
@@ -165,15 +235,14 @@ impl Client {
                 0 => 1 + next_u64() as usize % rest.len(),
                 _ => rest.len(),
             };
-            let mut stream = self.stream()?;
-            stream.write_all(&rest[..n]).map_err(|_| Stop::Lost)?;
+            self.stream()?.send(&rest[..n]).map_err(|_| Stop::Lost)?;
             rest = &rest[n..]
         }
         Ok(())
     }
     /// Goes away without a word: in order, or not.
     pub fn vanish(mut self) {
-        if let Some(stream) = self.stream.take()
+        if let Some(Line::Tcp(stream)) = self.stream.take()
             && next_u64().is_multiple_of(2)
         {
             // It is gone either way.
@@ -206,10 +275,8 @@ impl Client {
             if left.is_zero() {
                 return Ok(None);
             }
-            let stream = self.stream()?;
-            stream.set_read_timeout(Some(left)).map_err(|_| Stop::Lost)?;
             let mut room = [0; 4096];
-            match (&mut &*stream).read(&mut room) {
+            match self.stream()?.receive(&mut room, left) {
                 Ok(0) => return Err(Stop::Lost),
                 Ok(n) => self.input.extend_from_slice(&room[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
