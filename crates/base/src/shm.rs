@@ -9,8 +9,8 @@
 //! - **H1** Each end keeps to itself how many bytes it has written and taken, and only shows it to the other:
 //!   whatever the other writes over that changes nothing.
 //! - **H2** What the other end shows is believed within bounds: it has written at most [`SIZE`] bytes more
-//!   than were taken, and taken no more than were written, and no fewer than leave [`SIZE`] on their way. Anything else is an error, and the end of both
-//!   streams.
+//!   than were taken, and taken what was written, but for at most [`SIZE`] bytes. Anything else is an error,
+//!   and the end of both streams.
 //! - **H3** Bytes are copied out before anybody looks at them: the other end may change them at any time.
 //! - **H4** Who is about to sleep says for what, and then looks once more; who has written or taken bytes
 //!   shows it, and then looks whether the other said so. Between the two steps each has a fence, so that one

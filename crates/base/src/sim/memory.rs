@@ -1,5 +1,5 @@
-//! Memory that two ends share in a simulated world (`base/shm`). What is handed over is its number, as bytes of
-//! a connection by TCP: who reads it takes the memory, once.
+//! Memory that two ends share in a simulated world (`base/shm`). What is handed over is its number, as bytes
+//! of a connection by TCP: who reads it takes the memory, once.
 use super::current;
 use crate::net::TcpStream;
 use crate::shm::{Block, GIVEN, REFUSED};

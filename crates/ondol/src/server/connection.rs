@@ -257,8 +257,8 @@ impl Connection {
         self.stream.memory().is_none_or(|m| self.lost.get() || m.go_to_sleep(self.wishes()))
     }
 
-    /// Whether so much of the input waits that the client has to. A message of any length may be in the making
-    /// while nothing runs, unless the client does not take its answers.
+    /// Whether so much of the input waits that the client has to. A message of any length may be in the
+    /// making while nothing runs, unless the client does not take its answers.
     fn is_full(&self, bytes: usize) -> bool {
         bytes >= INPUT_MOST && (self.state.get() != State::Idle || self.unsent() > OUTPUT_MOST)
     }

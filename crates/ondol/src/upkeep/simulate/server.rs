@@ -24,7 +24,8 @@
 //! - **S8** Each transaction that a client was told to be durable is there, as a whole; so is whatever the
 //!   same session did before. None is that was not asked for; any other is there as a whole, or not at all.
 //!
-//! A third of the clients talk in shared memory, some of which are killed between two steps that they do in it.
+//! A third of the clients talk in shared memory; some of these are killed between two steps that they do
+//! there.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash. Unix sockets and TLS are not simulated.
 mod client;
