@@ -147,6 +147,19 @@ impl Machine {
     }
 }
 
+/// The processors that this thread may use; those of servers; and the clients' own: the last, where there
+/// are several.
+pub fn shares() -> Result<(CpuSet, CpuSet, CpuSet)> {
+    let whole = sched_getaffinity(None)?;
+    let (mut servers, mut clients) = (whole, CpuSet::new());
+    let last = (0..CpuSet::MAX_CPU).rfind(|n| servers.is_set(*n)).ok_or("no processor is ours")?;
+    clients.set(last);
+    if servers.count() > 1 {
+        servers.unset(last)
+    }
+    Ok((whole, servers, clients))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,17 +196,4 @@ mod tests {
             .status();
         assert!(done.is_ok_and(|s| s.success()) && children_seconds() > before);
     }
-}
-
-/// The processors that this thread may use; those of servers; and the clients' own: the last, where there
-/// are several.
-pub fn shares() -> Result<(CpuSet, CpuSet, CpuSet)> {
-    let whole = sched_getaffinity(None)?;
-    let (mut servers, mut clients) = (whole, CpuSet::new());
-    let last = (0..CpuSet::MAX_CPU).rfind(|n| servers.is_set(*n)).ok_or("no processor is ours")?;
-    clients.set(last);
-    if servers.count() > 1 {
-        servers.unset(last)
-    }
-    Ok((whole, servers, clients))
 }
