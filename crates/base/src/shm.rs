@@ -511,10 +511,12 @@ impl End {
         let bit = |is: bool, bit| if is { bit } else { 0 };
         let what = bit(until.read, FOR_INPUT) | bit(until.write, FOR_ROOM);
         if mutated("looks_before_it_says") {
-            let has_news = self.has_news(until);
+            if self.has_news(until) {
+                return false;
+            }
             yield_point();
             self.own().waits.store(what, Ordering::Relaxed);
-            return !has_news;
+            return true;
         }
         if self.step().is_err() {
             return false;
@@ -794,6 +796,110 @@ mod tests {
         }
         drop(client);
         echo.join().expect("no panic")
+    }
+
+    /// Reads or writes as soon as that can be done, or a simulated minute is over.
+    fn waiting(end: &End, until: Interest, work: impl Fn() -> Result<usize>) -> Result<usize> {
+        loop {
+            match work() {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    end.wait(until, &mut Patience::default(), Some(Duration::from_secs(60)))?
+                }
+                done => return done,
+            }
+        }
+    }
+    fn write_all(end: &End, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let n = waiting(end, Interest { read: false, write: true }, || end.write(bytes))?;
+            bytes = &bytes[n..]
+        }
+        Ok(())
+    }
+    fn fill(end: &End, into: &mut [u8]) -> Result<()> {
+        let mut at = 0;
+        while at < into.len() {
+            let room = Cell::new(Some(&mut into[at..]));
+            let n = waiting(end, Interest::READ, || {
+                let part = room.take().expect("one at a time");
+                let n = end.read(part);
+                room.set(Some(part));
+                n
+            })?;
+            if n == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            at += n
+        }
+        Ok(())
+    }
+
+    /// A message and its echo, some of them wider than the memory, in a world.
+    fn echoes(seed: u64, mutation: Option<&'static str>) -> Result<()> {
+        let config = sim::Config { mutation, spurious_wakes: 0.0, ..sim::Config::default() };
+        sim::World::new(seed, config).run(|| {
+            let listener = crate::net::TcpListener::bind("127.0.0.1:7")?;
+            let sizes = [1, 100, SIZE + 5, 1, 1, 2 * SIZE, 3];
+            let server = crate::thread::spawn("server", move || -> Result<()> {
+                // A world's listeners do not wait.
+                let socket = loop {
+                    match listener.accept() {
+                        Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                            crate::thread::sleep(Duration::from_micros(10))
+                        }
+                        accepted => break accepted?.0,
+                    }
+                };
+                let end = End::offer(Bell::World(socket)).map_err(|e| e.1)?;
+                for size in sizes {
+                    let mut bytes = vec![0; size];
+                    fill(&end, &mut bytes)?;
+                    write_all(&end, &bytes)?
+                }
+                // The client goes first: what is not read yet would be lost with its end.
+                let last = waiting(&end, Interest::READ, || end.read(&mut [0]));
+                last.map(|n| assert_eq!(n, 0))
+            })?;
+            let client = || -> Result<()> {
+                let socket = TcpStream::connect("127.0.0.1:7")?;
+                let end = End::accept(Bell::World(socket))?.ok_or(ErrorKind::OutOfMemory)?;
+                for (n, size) in sizes.into_iter().enumerate() {
+                    let bytes: Vec<u8> = (0..size).map(|i| (i * 7 + n) as u8).collect();
+                    let mut heard = vec![0; size];
+                    // The server reads all before it answers.
+                    write_all(&end, &bytes)?;
+                    fill(&end, &mut heard)?;
+                    if heard != bytes {
+                        return Err(Error::other("other bytes"));
+                    }
+                }
+                Ok(())
+            };
+            let began = clock::now();
+            let done = client().map_err(|e| Error::other(format!("the client: {e}")));
+            let served = server.join().map_err(|_| Error::other("the server has panicked"))?;
+            done.and(served)?;
+            // Who was not woken has slept for a minute.
+            match clock::now() - began < Duration::from_secs(30) {
+                true => Ok(()),
+                false => Err(Error::other("somebody was not woken")),
+            }
+        })
+    }
+
+    #[test]
+    fn no_wake_is_lost_in_any_order() {
+        for seed in 0..200 {
+            echoes(seed, None).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+        }
+    }
+
+    #[test]
+    fn wrong_ends_are_caught() {
+        for mutation in ["shown_early", "end_unheard"] {
+            let caught = (0..200).find_map(|seed| echoes(seed, Some(mutation)).err());
+            println!("{mutation}: {}", caught.unwrap_or_else(|| panic!("{mutation} goes unseen")))
+        }
     }
 
     #[test]
