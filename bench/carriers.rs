@@ -56,10 +56,7 @@ impl Side<'_> {
     fn sample(&self, request: &Request, plan: &Plan) -> Result<Sample> {
         let cpu = (self.cpu_seconds)();
         let outcome = clients::run_to(&self.place, self.speech, request, plan)?;
-        let extra = [("p50_us", 0.5), ("p99_us", 0.99)];
-        let extra = extra.map(|(name, p)| (name.to_string(), outcome.waits.percentile_us(p))).to_vec();
-        let cpu_s = (self.cpu_seconds)() - cpu;
-        Ok(Sample { operations: outcome.answers, seconds: outcome.seconds, cpu_s, checksum: None, extra })
+        Ok(outcome.sample((self.cpu_seconds)() - cpu))
     }
 }
 

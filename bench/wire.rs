@@ -252,15 +252,7 @@ impl Side<'_> {
     fn sample(&self, request: &Request, plan: &Plan) -> Result<Sample> {
         let cpu = (self.cpu_seconds)();
         let outcome = clients::run(&self.socket, self.speech, request, plan)?;
-        let extra = [("p50_us", 0.5), ("p99_us", 0.99)];
-        let extra = extra.map(|(name, p)| (name.to_string(), outcome.waits.percentile_us(p))).to_vec();
-        Ok(Sample {
-            operations: outcome.answers,
-            seconds: outcome.seconds,
-            cpu_s: (self.cpu_seconds)() - cpu,
-            checksum: None,
-            extra,
-        })
+        Ok(outcome.sample((self.cpu_seconds)() - cpu))
     }
 }
 

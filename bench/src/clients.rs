@@ -8,6 +8,7 @@
 //!   server rings.
 use crate::histogram::Histogram;
 use crate::random::Random;
+use crate::rounds::Sample;
 use crate::{Error, Result};
 use ondol_base::net::{Descriptor, Interest, Poll, Ready, Source};
 use ondol_base::shm::{End, Patience, REQUEST};
@@ -173,6 +174,15 @@ pub struct Outcome {
     pub seconds: f64,
     /// From sending to the last answer of those that were sent together.
     pub waits: Histogram,
+}
+
+impl Outcome {
+    /// As a contest counts it, with the CPU seconds that the server took.
+    pub fn sample(self, cpu_s: f64) -> Sample {
+        let extra = [("p50_us", 0.5), ("p99_us", 0.99)];
+        let extra = extra.map(|(name, p)| (name.to_string(), self.waits.percentile_us(p))).to_vec();
+        Sample { operations: self.answers, seconds: self.seconds, cpu_s, checksum: None, extra }
+    }
 }
 
 /// Without an answer for so long, something is wrong.

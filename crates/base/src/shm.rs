@@ -226,65 +226,70 @@ fn make() -> Result<OwnedFd> {
 #[repr(align(8))]
 struct Beside([u8; 32]);
 
-/// A message of one byte, and with it the memory.
-fn hand_over(socket: &UnixStream, memory: BorrowedFd<'_>) -> Result<()> {
-    let mut byte = [GIVEN];
+/// Bytes of one descriptor beside a message.
+const DESCRIPTOR: u32 = size_of::<libc::c_int>() as u32;
+
+/// Has `f` send or receive a message of one byte, with so much room beside it.
+fn with_message<R>(byte: &mut [u8; 1], room: u32, f: impl FnOnce(&mut libc::msghdr) -> R) -> R {
     let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
     let mut beside = Beside([0; 32]);
+    debug_assert!(room as usize <= beside.0.len());
     // SAFETY: an all-zero value is one.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     message.msg_control = beside.0.as_mut_ptr().cast();
-    let size = size_of::<libc::c_int>() as u32;
+    message.msg_controllen = room as _;
+    f(&mut message)
+}
+
+/// A message of one byte, and with it the memory.
+fn hand_over(socket: &UnixStream, memory: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: arithmetic.
+    let room = unsafe { libc::CMSG_SPACE(DESCRIPTOR) };
     // SAFETY: room for a head and a descriptor is there, and all that the message points to lives until the
     // call is over.
-    let sent = unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size) as _;
-        let head = libc::CMSG_FIRSTHDR(&message);
+    let sent = with_message(&mut [GIVEN], room, |message| unsafe {
+        let head = libc::CMSG_FIRSTHDR(message);
         (*head).cmsg_level = libc::SOL_SOCKET;
         (*head).cmsg_type = libc::SCM_RIGHTS;
-        (*head).cmsg_len = libc::CMSG_LEN(size) as _;
+        (*head).cmsg_len = libc::CMSG_LEN(DESCRIPTOR) as _;
         libc::CMSG_DATA(head).cast::<libc::c_int>().write_unaligned(memory.as_raw_fd());
-        libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL)
-    };
+        libc::sendmsg(socket.as_raw_fd(), message, libc::MSG_NOSIGNAL)
+    });
     if sent == 1 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
 /// Takes what [`hand_over`] sends; `None` where the other end refused.
 fn take_over(socket: &UnixStream) -> Result<Option<OwnedFd>> {
     let mut byte = [0u8];
-    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    let mut beside = Beside([0; 32]);
-    // SAFETY: an all-zero value is one.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = beside.0.as_mut_ptr().cast();
     // Room for one descriptor: the system drops whatever else comes.
     // SAFETY: arithmetic.
-    message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<libc::c_int>() as u32) } as _;
-    loop {
-        // SAFETY: all that the message points to lives until the call is over.
-        match unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) } {
-            1 => break,
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            _ => match Error::last_os_error() {
-                e if e.kind() == ErrorKind::Interrupted => {}
-                e => return Err(e),
-            },
+    let whole = unsafe { libc::CMSG_LEN(DESCRIPTOR) };
+    let found = with_message(&mut byte, whole, |message| {
+        loop {
+            // SAFETY: all that the message points to lives until the call is over.
+            match unsafe { libc::recvmsg(socket.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) } {
+                1 => break,
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                _ => match Error::last_os_error() {
+                    e if e.kind() == ErrorKind::Interrupted => {}
+                    e => return Err(e),
+                },
+            }
         }
-    }
-    // SAFETY: what the system wrote into the room that it was given.
-    let found = unsafe {
-        let head = libc::CMSG_FIRSTHDR(&message);
-        let is_there = !head.is_null()
-            && (*head).cmsg_level == libc::SOL_SOCKET
-            && (*head).cmsg_type == libc::SCM_RIGHTS
-            && (*head).cmsg_len as usize == libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
-        // A descriptor that was made for this process just now.
-        is_there.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(head).cast::<libc::c_int>().read_unaligned()))
-    };
+        // SAFETY: what the system wrote into the room that it was given.
+        Ok(unsafe {
+            let head = libc::CMSG_FIRSTHDR(message);
+            let is_there = !head.is_null()
+                && (*head).cmsg_level == libc::SOL_SOCKET
+                && (*head).cmsg_type == libc::SCM_RIGHTS
+                && (*head).cmsg_len as usize == whole as usize;
+            // A descriptor that was made for this process just now.
+            is_there
+                .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(head).cast::<libc::c_int>().read_unaligned()))
+        })
+    })?;
     match (byte[0], found) {
         (GIVEN, Some(fd)) => Ok(Some(fd)),
         (REFUSED, _) => Ok(None),
@@ -561,6 +566,24 @@ impl End {
             }
         }
     }
+    /// Does `work` as soon as it no longer says `WouldBlock`: there is input, or room, or the end.
+    ///
+    /// # Errors
+    /// Those of `work`; `TimedOut`, where it says so for longer than `limit`.
+    pub fn waiting<T>(
+        &self,
+        until: Interest,
+        patience: &mut Patience,
+        limit: Option<Duration>,
+        mut work: impl FnMut(&End) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            match work(self) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.wait(until, patience, limit)?,
+                done => return done,
+            }
+        }
+    }
     /// Sleeps until there is input, or room, or the end.
     ///
     /// # Errors
@@ -798,20 +821,14 @@ mod tests {
         echo.join().expect("no panic")
     }
 
+    const WRITE: Interest = Interest { read: false, write: true };
     /// Reads or writes as soon as that can be done, or a simulated minute is over.
-    fn waiting(end: &End, until: Interest, work: impl Fn() -> Result<usize>) -> Result<usize> {
-        loop {
-            match work() {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    end.wait(until, &mut Patience::default(), Some(Duration::from_secs(60)))?
-                }
-                done => return done,
-            }
-        }
+    fn waiting(end: &End, until: Interest, work: impl FnMut(&End) -> Result<usize>) -> Result<usize> {
+        end.waiting(until, &mut Patience::default(), Some(Duration::from_secs(60)), work)
     }
     fn write_all(end: &End, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            let n = waiting(end, Interest { read: false, write: true }, || end.write(bytes))?;
+            let n = waiting(end, WRITE, |end| end.write(bytes))?;
             bytes = &bytes[n..]
         }
         Ok(())
@@ -819,13 +836,7 @@ mod tests {
     fn fill(end: &End, into: &mut [u8]) -> Result<()> {
         let mut at = 0;
         while at < into.len() {
-            let room = Cell::new(Some(&mut into[at..]));
-            let n = waiting(end, Interest::READ, || {
-                let part = room.take().expect("one at a time");
-                let n = end.read(part);
-                room.set(Some(part));
-                n
-            })?;
+            let n = waiting(end, Interest::READ, |end| end.read(&mut into[at..]))?;
             if n == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
@@ -857,7 +868,7 @@ mod tests {
                     write_all(&end, &bytes)?
                 }
                 // The client goes first: what is not read yet would be lost with its end.
-                let last = waiting(&end, Interest::READ, || end.read(&mut [0]));
+                let last = waiting(&end, Interest::READ, |end| end.read(&mut [0]));
                 last.map(|n| assert_eq!(n, 0))
             })?;
             let client = || -> Result<()> {

@@ -70,15 +70,8 @@ impl MemoryStream {
         self.limit = limit
     }
     /// Goes on as soon as `work` no longer says `WouldBlock`.
-    fn waiting<T>(&mut self, until: Interest, mut work: impl FnMut(&End) -> Result<T>) -> Result<T> {
-        loop {
-            match work(&self.end) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    self.end.wait(until, &mut self.patience, self.limit)?
-                }
-                done => return done,
-            }
-        }
+    fn waiting<T>(&mut self, until: Interest, work: impl FnMut(&End) -> Result<T>) -> Result<T> {
+        self.end.waiting(until, &mut self.patience, self.limit, work)
     }
 }
 

@@ -398,26 +398,13 @@ impl Line {
             },
         }
     }
-    /// Reads or writes some of the memory as soon as that can be done.
-    fn in_memory<T>(
-        (end, patience): (&shm::End, &mut shm::Patience),
-        until: Interest,
-        mut work: impl FnMut(&shm::End) -> std::io::Result<T>,
-    ) -> std::io::Result<T> {
-        loop {
-            match work(end) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => end.wait(until, patience, Some(PATIENCE))?,
-                done => return done,
-            }
-        }
-    }
 }
 
 impl Read for Line {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Line::Socket(s) => s.read(room),
-            Line::Memory(m, p) => Line::in_memory((m, p), Interest::READ, |m| m.read(room)),
+            Line::Memory(m, p) => m.waiting(Interest::READ, p, Some(PATIENCE), |m| m.read(room)),
         }
     }
 }
@@ -427,7 +414,7 @@ impl Write for Line {
         let room = Interest { read: false, write: true };
         match self {
             Line::Socket(s) => s.write(bytes),
-            Line::Memory(m, p) => Line::in_memory((m, p), room, |m| m.write(bytes)),
+            Line::Memory(m, p) => m.waiting(room, p, Some(PATIENCE), |m| m.write(bytes)),
         }
     }
     fn flush(&mut self) -> std::io::Result<()> {

@@ -102,15 +102,11 @@ impl Line {
             Line::Tcp(s) => return (&mut &*s).write_all(bytes),
             Line::Memory(end) => end,
         };
+        let room = Interest { read: false, write: true };
         let mut rest = bytes;
         while !rest.is_empty() {
-            match end.write(rest) {
-                Ok(n) => rest = &rest[n..],
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    end.wait(Interest { read: false, write: true }, &mut Patience::default(), None)?
-                }
-                Err(e) => return Err(e),
-            }
+            let n = end.waiting(room, &mut Patience::default(), None, |end| end.write(rest))?;
+            rest = &rest[n..]
         }
         Ok(())
     }
