@@ -66,6 +66,12 @@ impl TcpStream {
     pub fn is_of_world(&self) -> bool {
         matches!(self.0, Tcp::World(_))
     }
+    /// A world's serves as the bell of shared memory (sim/net/N6).
+    pub(crate) fn stay_near(&self) {
+        if let Tcp::World(s) = &self.0 {
+            s.stay_near()
+        }
+    }
     pub fn set_nonblocking(&self, on: bool) -> Result<()> {
         match &self.0 {
             Tcp::System(s) => s.set_nonblocking(on),

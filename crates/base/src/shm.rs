@@ -846,8 +846,8 @@ mod tests {
     }
 
     /// A message and its echo, some of them wider than the memory, in a world.
-    fn echoes(seed: u64) -> Result<()> {
-        let config = sim::Config { spurious_wakes: 0.0, ..sim::Config::default() };
+    fn echoes(seed: u64, mutation: Option<&'static str>) -> Result<()> {
+        let config = sim::Config { mutation, spurious_wakes: 0.0, ..sim::Config::default() };
         sim::World::new(seed, config).run(|| {
             let listener = crate::net::TcpListener::bind("127.0.0.1:7")?;
             let sizes = [1, 100, SIZE + 5, 1, 1, 2 * SIZE, 3];
@@ -901,7 +901,18 @@ mod tests {
     #[test]
     fn no_wake_is_lost_in_any_order() {
         for seed in 0..200 {
-            echoes(seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+            echoes(seed, None).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+        }
+    }
+
+    #[test]
+    fn wrong_ends_are_caught() {
+        for mutation in ["shown_early", "looks_before_it_says", "end_unheard"] {
+            // A world that hangs panics.
+            let is_caught = |seed| {
+                std::panic::catch_unwind(|| echoes(seed, Some(mutation))).map_or(true, |done| done.is_err())
+            };
+            assert!((0..200).any(is_caught), "{mutation} goes unseen")
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) fn lend(to: &TcpStream, block: Arc<Block>) -> Result<Arc<Block>> {
             n => at += n,
         }
     }
+    to.stay_near();
     Ok(block)
 }
 

@@ -16,6 +16,8 @@
 //!   sometimes, as by TCP's reset.
 //! - **N5** What a poll waits for is ready as long as it is so. Which of many ready ones it gives, and in
 //!   what order, is the seed's. It may return without a reason.
+//! - **N6** A connection that two ends in shared memory wake each other by stays on its machine: bytes arrive at
+//!   once, so that the other end may be woken between any two steps of this one.
 //!
 //! What the machine sends and receives are I/O operations ([`super::IoKind`]), at which the power may fail.
 use super::random::Random;
@@ -189,6 +191,8 @@ struct LinkState {
     closed: [bool; 2],
     /// Whom to wake when something changes, by addresses.
     watchers: Vec<usize>,
+    /// N6
+    is_near: bool,
 }
 
 impl Link {
@@ -266,7 +270,8 @@ impl Stream {
         }
         net.port = if net.port == u16::MAX { 40_000 } else { net.port + 1 };
         let from = SocketAddr::from((Ipv4Addr::LOCALHOST, net.port));
-        let state = LinkState { pipes, lost: [None; 2], closed: [false; 2], watchers: vec![] };
+        let state =
+            LinkState { pipes, lost: [None; 2], closed: [false; 2], watchers: vec![], is_near: false };
         let link = Arc::new(Link { number, state: Mutex::new(state) });
         net.links.retain(|l| l.strong_count() > 0);
         net.links.push(Arc::downgrade(&link));
@@ -370,6 +375,7 @@ impl Stream {
                 state.lose(notice);
                 break Ok(bytes.len());
             }
+            let is_near = state.is_near;
             let pipe = &mut state.pipes[1 - self.side];
             let mut n = bytes.len().min(pipe.room - pipe.bytes.min(pipe.room));
             if n > 0 && is_cut {
@@ -381,7 +387,7 @@ impl Stream {
                 let kept = if pipe.is_dead { 0 } else { n.min(left as usize) };
                 pipe.written += n as u64;
                 if kept > 0 {
-                    pipe.last_at = pipe.last_at.max(now + delay);
+                    pipe.last_at = if is_near { now } else { pipe.last_at.max(now + delay) };
                     pipe.pieces.push_back((pipe.last_at, bytes[..kept].iter().copied().collect()));
                     pipe.bytes += kept
                 }
@@ -407,6 +413,10 @@ impl Stream {
         result
     }
 
+    /// N6, for what is written from now on.
+    pub fn stay_near(&self) {
+        self.link.state().is_near = true
+    }
     /// The other side reads an end, then.
     pub fn shutdown(&self, how: Shutdown) -> Result<()> {
         let world = world()?;
