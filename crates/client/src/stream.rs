@@ -23,7 +23,8 @@ const TO_ANSWER: Duration = Duration::from_secs(10);
 pub struct MemoryStream {
     end: End,
     patience: Patience,
-    limit: Option<Duration>,
+    read_limit: Option<Duration>,
+    write_limit: Option<Duration>,
 }
 
 /// The socket of what is a database's folder, or a socket.
@@ -63,27 +64,29 @@ impl MemoryStream {
     /// Those of connecting the socket; `Unsupported` where a server is not Ondol's; `OutOfMemory` where it
     /// has no memory to share.
     pub fn connect(path: impl AsRef<Path>) -> Result<MemoryStream> {
-        Ok(MemoryStream { end: connect(path.as_ref())?, patience: Patience::default(), limit: None })
+        let (end, patience) = (connect(path.as_ref())?, Patience::default());
+        Ok(MemoryStream { end, patience, read_limit: None, write_limit: None })
     }
-    /// How long a read or a write waits at most; by default for ever. After that it is an error, `TimedOut`.
-    pub fn set_timeout(&mut self, limit: Option<Duration>) {
-        self.limit = limit
+    /// How long a read waits at most; by default for ever. After that it is an error, `TimedOut`.
+    pub fn set_read_timeout(&mut self, limit: Option<Duration>) {
+        self.read_limit = limit
     }
-    /// Goes on as soon as `work` no longer says `WouldBlock`.
-    fn waiting<T>(&mut self, until: Interest, work: impl FnMut(&End) -> Result<T>) -> Result<T> {
-        self.end.waiting(until, &mut self.patience, self.limit, work)
+    /// The same of a write.
+    pub fn set_write_timeout(&mut self, limit: Option<Duration>) {
+        self.write_limit = limit
     }
 }
 
 impl Read for MemoryStream {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {
-        self.waiting(Interest::READ, |end| end.read(into))
+        self.end.waiting(Interest::READ, &mut self.patience, self.read_limit, |end| end.read(into))
     }
 }
 
 impl Write for MemoryStream {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.waiting(Interest { read: false, write: true }, |end| end.write(bytes))
+        let until = Interest { read: false, write: true };
+        self.end.waiting(until, &mut self.patience, self.write_limit, |end| end.write(bytes))
     }
     fn flush(&mut self) -> Result<()> {
         Ok(())

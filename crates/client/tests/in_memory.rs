@@ -1,51 +1,15 @@
 //! Real clients in memory, and some that are none.
+mod served;
+
 use futures_util::future::join;
-use ondol::server::{ServeOptions, Server};
-use ondol::{Database, TempFolder};
+use ondol::TempFolder;
 use ondol_client::MemoryStream;
+use served::{LIMIT, Served};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tokio_postgres::{Client, Config, NoTls};
-
-const LIMIT: Duration = Duration::from_secs(20);
-
-struct Served {
-    _folder: TempFolder,
-    path: PathBuf,
-    db: Database,
-    server: Option<Server>,
-}
-
-impl Served {
-    fn new() -> Served {
-        let folder = TempFolder::new().expect("a folder");
-        let path = folder.path().join("db");
-        let db = Database::open(&path).expect("a database");
-        let options = ServeOptions {
-            listen: vec![],
-            sockets: vec![path.join(".s.PGSQL.5432")],
-            owner: Some(ondol::server::owner_of(&path).expect("an owner")),
-            ..ServeOptions::default()
-        };
-        let server = Some(Server::start(&db, &options).expect("a server"));
-        Served { _folder: folder, path, db, server }
-    }
-    fn sessions(&self) -> i64 {
-        let mut s = self.db.session();
-        let found = s.query("SELECT count(*) FROM pg_stat_activity", &[]).expect("the view");
-        found.row(0).get(0).expect("a number")
-    }
-    /// Waits until so many sessions are left.
-    fn has(&self, sessions: i64) {
-        let until = std::time::Instant::now() + LIMIT;
-        while self.sessions() != sessions {
-            assert!(std::time::Instant::now() < until, "{} sessions", self.sessions());
-            std::thread::sleep(Duration::from_millis(5))
-        }
-    }
-}
 
 fn run<F: Future>(f: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -119,7 +83,7 @@ fn sessions_in_memory_wait_for_each_other() {
 
 /// The startup packet, and the answer up to ReadyForQuery.
 fn begin(stream: &mut MemoryStream) {
-    stream.set_timeout(Some(LIMIT));
+    stream.set_read_timeout(Some(LIMIT));
     let body = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
     stream.write_all(&[&(body.len() as u32 + 4).to_be_bytes()[..], body].concat()).expect("room");
     assert!(until_ready(stream).contains(&b'K'))
@@ -214,7 +178,7 @@ fn garbage_ends_its_session_alone() {
         &ondol_base::shm::REQUEST,
     ] {
         let mut bad = MemoryStream::connect(&served.path).expect("memory");
-        bad.set_timeout(Some(LIMIT));
+        bad.set_read_timeout(Some(LIMIT));
         bad.write_all(garbage).expect("room");
         let mut said = vec![];
         bad.read_to_end(&mut said).expect("the end");

@@ -43,6 +43,7 @@
 //! | `columnar` | COPY to and from Parquet, with `scan` |
 //! | `innodb` | tables of MySQL and MariaDB: `innodb_scan` in SQL, and `Session::import`, with `scan` |
 //! | `server` | a database served to PostgreSQL's clients: [`server`] |
+//! | `connect` | databases by one kind of connection, in this process or through a server: [`connect`], with `server` |
 //! | `command` | the command `ondol`, with `innodb` |
 //!
 //! Errors are PostgreSQL's: a SQLSTATE, a message, often a position and a hint ([`Error`]).
@@ -51,6 +52,8 @@
 //! how the log is written, what statements mean; those are the crates below.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "connect")]
+pub mod connect;
 mod database;
 #[cfg(feature = "innodb")]
 mod innodb;

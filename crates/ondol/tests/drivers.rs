@@ -27,3 +27,21 @@ fn psycopg_talks_to_it() {
 fn pgjdbc_talks_to_it() {
     drive("pgjdbc")
 }
+
+/// By the socket factory that is in `clients/java`.
+#[test]
+fn pgjdbc_talks_to_it_by_the_unix_socket() {
+    let is_there = Path::new("/usr/share/java/postgresql.jar").exists()
+        && Command::new("javac").arg("-version").output().is_ok_and(|o| o.status.success());
+    if !is_there {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "a JDK or pgjdbc is missing: scripts/setup tests installs them"
+        );
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/java/check");
+    let out = Command::new(script).arg(env!("CARGO_BIN_EXE_ondol")).output().expect("a shell");
+    let (said, wrong) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{said}{wrong}")
+}

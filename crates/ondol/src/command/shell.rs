@@ -2,14 +2,14 @@
 use super::complete::{Assistant, Names};
 use super::format::Format;
 use super::holder::held_by;
-#[cfg(feature = "server")]
-use super::remote::Address;
 use super::script::{Given, LineSource, Runner, Stream, standard_input};
 #[cfg(feature = "server")]
 use super::visit::Visit;
 use super::{Done, Failed, Ring, tell, tell_opened};
 use ondol::OpenOptions;
 use ondol_base::sync::Mutex;
+#[cfg(feature = "server")]
+use ondol_client::Address;
 use ondol_types::sqlstate;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Done {
     let scripted = !args.commands.is_empty() || !scripts.is_empty();
     let interactive = !scripted && io::stdin().is_terminal();
     #[cfg(feature = "server")]
-    if let Some(address) = args.path.to_str().map(Address::parse).transpose()?.flatten() {
+    if let Some(address) = args.path.to_str().map_or(Ok(None), Address::parse).map_err(wrong)? {
         return visit(&address, &args, scripts, interactive);
     }
     let database = match options.open(&args.path) {
@@ -143,6 +143,12 @@ pub fn run(args: Args) -> Done {
     // Closing makes durable what was acknowledged asynchronously: its failure is the script's.
     let closed = database.close().map_err(Failed::Sql);
     done.and(closed)
+}
+
+/// An address that cannot be meant.
+#[cfg(feature = "server")]
+fn wrong(e: ondol::Error) -> Failed {
+    Failed::Message(e.to_string())
 }
 
 /// With a database that a server has.

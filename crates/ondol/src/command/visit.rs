@@ -1,10 +1,11 @@
 //! `ondol shell` with a server: statements, and those backslash commands that need no session of our own.
 use super::format::{Format, write};
-use super::remote::{Address, Remote};
+use super::remote::Remote;
 use super::script::{LineSource, Show, Showing, outcome};
 use super::{Done, Failed, report, tell};
 use ondol::split::{Piece, Splitter};
 use ondol_base::cancel::Cancel;
+use ondol_client::Address;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ impl Visit {
     }
     /// What Ctrl-C tells.
     pub fn cancel(&self) -> Arc<Cancel> {
-        self.remote.cancel.clone()
+        self.remote.cancel()
     }
 
     /// Runs all that comes from `lines`.
@@ -139,7 +140,7 @@ impl Visit {
         }
         let before = ondol_base::clock::now();
         let showing = Showing { name: "main", format: self.format, expanded: self.expanded };
-        let cancel = self.remote.cancel.clone();
+        let cancel = self.remote.cancel();
         let remote = &mut self.remote;
         let run = |show: &mut Show<'_>| remote.run(sql, show);
         if let Err(e) = outcome(showing, &mut self.out, lines, run, || cancel.is_told()) {

@@ -50,6 +50,12 @@ impl Batch {
         let good = self.rows.iter().zip(&self.outcomes).filter(|(_, o)| o.is_ok());
         good.flat_map(|(r, _)| r.iter())
     }
+    /// Call `i`, which was not among them, counts as one that failed.
+    #[cfg(feature = "connect")]
+    pub(crate) fn put_error(&mut self, i: usize, e: SqlError) {
+        self.outcomes.insert(i, Err(e));
+        self.rows.insert(i, Rows::new())
+    }
     fn room(&mut self, calls: usize) {
         if self.rows.len() < calls {
             self.rows.resize_with(calls, Rows::new)

@@ -1,0 +1,109 @@
+//! What a server says, taken apart.
+use ondol_types::SqlError;
+use std::collections::BTreeSet;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::Mutex;
+
+/// What is left of a message's body.
+#[derive(Clone, Copy)]
+pub struct Body<'a>(pub &'a [u8]);
+
+impl<'a> Body<'a> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or_else(garbled)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n).ok_or_else(garbled)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+    pub fn byte(&mut self) -> Result<u8> {
+        self.bytes().map(u8::from_be_bytes)
+    }
+    pub fn i16(&mut self) -> Result<i16> {
+        self.bytes().map(i16::from_be_bytes)
+    }
+    pub fn i32(&mut self) -> Result<i32> {
+        self.bytes().map(i32::from_be_bytes)
+    }
+    /// Up to a zero.
+    pub fn text(&mut self) -> Result<&'a str> {
+        let end = self.0.iter().position(|b| *b == 0).ok_or_else(garbled)?;
+        let text = std::str::from_utf8(&self.0[..end]).map_err(|_| garbled())?;
+        self.0 = &self.0[end + 1..];
+        Ok(text)
+    }
+    /// A value of a row; `None` is NULL.
+    #[inline]
+    pub fn value(&mut self) -> Result<Option<&'a [u8]>> {
+        match usize::try_from(self.i32()?) {
+            Ok(n) => self.take(n).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+#[cold]
+pub fn garbled() -> Error {
+    Error::new(ErrorKind::InvalidData, "the server sent a message that is none of PostgreSQL's protocol")
+}
+
+/// A SQLSTATE that a server sent. There are few, and each is kept once.
+fn sqlstate(text: &str) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(found) = known.get(text) {
+        return found;
+    }
+    let kept: &'static str = Box::leak(text.to_string().into_boxed_str());
+    known.insert(kept);
+    kept
+}
+
+/// An error or a notice.
+pub struct Report {
+    /// As the server says it, in its language.
+    pub severity: String,
+    /// The session is over.
+    pub is_fatal: bool,
+    pub error: SqlError,
+}
+
+impl Report {
+    /// `sql` is what it is about, of which positions are told.
+    pub fn read(body: &[u8], sql: &str) -> Result<Report> {
+        let mut body = Body(body);
+        let mut found =
+            Report { severity: String::new(), is_fatal: false, error: SqlError::new("XX000", "") };
+        loop {
+            let code = body.byte()?;
+            if code == 0 {
+                return Ok(found);
+            }
+            let text = body.text()?;
+            let own = || Some(text.to_string());
+            let fields = &mut found.error.0;
+            match code {
+                b'S' => found.severity = text.to_string(),
+                b'V' => found.is_fatal = matches!(text, "FATAL" | "PANIC"),
+                b'C' => fields.sqlstate = sqlstate(text),
+                b'M' => fields.message = text.to_string(),
+                b'D' => fields.detail = own(),
+                b'H' => fields.hint = own(),
+                b'W' => fields.context = own(),
+                b's' => fields.about.schema = own(),
+                b't' => fields.about.table = own(),
+                b'c' => fields.about.column = own(),
+                b'd' => fields.about.data_type = own(),
+                b'n' => fields.about.constraint = own(),
+                b'P' => {
+                    let at = text.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+                    fields.position = at.map(|n| sql.char_indices().nth(n).map_or(sql.len(), |c| c.0))
+                }
+                _ => {}
+            }
+        }
+    }
+}
