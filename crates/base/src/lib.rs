@@ -15,6 +15,7 @@ pub mod csv;
 pub mod epoch;
 pub mod event;
 pub mod fiber;
+pub mod fork;
 pub mod heap;
 pub mod interrupt;
 pub mod media;

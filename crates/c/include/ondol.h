@@ -1,10 +1,11 @@
 /* Ondol for C and C++: a database in this process, or a server, by one text.
  *
- * A connection is for one thread at a time. Functions that return a number return a negative one where they
- * fail; ondol_error and ondol_sqlstate tell why. No function ends the process.
+ * A connection is for one thread at a time, and not for a process that fork has made of its own: open
+ * databases after that. Functions that return a number return a negative one where they fail; ondol_error and
+ * ondol_sqlstate tell why. No function ends the process.
  *
- * Numbers of calls, rows, columns and parameters are counted from 0. Texts are UTF-8; what is given as a text
- * with its length may hold no zero byte, but needs none at its end either.
+ * Numbers of calls, rows, columns and parameters are counted from 0. Texts are UTF-8. One that is given with
+ * its length needs no zero byte at its end; one that holds a zero byte is refused when it is used.
  */
 #ifndef ONDOL_H
 #define ONDOL_H
@@ -47,11 +48,12 @@ const char *ondol_version(void);
 ondol *ondol_open(const char *whereto);
 
 /* Closes a connection, and frees it; an open transaction is rolled back. Negative, if commits that were
- * acknowledged before they were on disk cannot be brought there. NULL is ignored. */
+ * acknowledged before they were on disk cannot be brought there: ondol_error(NULL) tells. NULL is ignored. */
 int ondol_close(ondol *connection);
 
 /* What the last function with this connection that failed has said, until the next fails; of NULL, what the
- * last ondol_open of this thread that failed has said. Empty, if none has. */
+ * last ondol_open, ondol_close or function without a connection has said that failed in this thread. Empty, if
+ * none has. */
 const char *ondol_error(const ondol *connection);
 /* The same as a code of five characters, PostgreSQL's. */
 const char *ondol_sqlstate(const ondol *connection);
@@ -59,8 +61,8 @@ const char *ondol_sqlstate(const ondol *connection);
 const char *ondol_detail(const ondol *connection);
 const char *ondol_hint(const ondol *connection);
 
-/* Breaks off what a connection does, from another thread: that fails with 57014, unless it was through
- * already. */
+/* Breaks off what a connection does, from another thread, which nobody closes meanwhile: that fails with 57014,
+ * unless it was through already. */
 void ondol_cancel(const ondol *connection);
 
 /* 1: a transaction is open; 0: none is. */
@@ -102,11 +104,11 @@ int ondol_set_bytes(ondol_calls *calls, int parameter, const void *bytes, size_t
 
 /* Runs the calls, in their order, in one message where a server has the database, and waits for all of them;
  * they can be run again. Neighbouring reads by a key wait for the memory together, and calls that write for
- * the disk. What they give is kept until the connection's next ondol_run, ondol_execute, ondol_prepare or
- * ondol_registered.
+ * the disk. What they give is kept until the connection's next ondol_run, ondol_execute, ondol_prepare,
+ * ondol_registered or ondol_forget.
  *
  * Fails, if a call of ONDOL_TOGETHER does; if calls are ONDOL_EACH, only where none could be run, or the
- * connection is lost. */
+ * connection is lost. Then there is nothing to be had of any call. */
 int ondol_run(ondol *connection, const ondol_calls *calls);
 /* How many rows a call has changed, or given; negative, if it failed, as ondol_error tells. */
 int64_t ondol_affected(ondol *connection, int call);
@@ -114,9 +116,10 @@ int64_t ondol_affected(ondol *connection, int call);
 int64_t ondol_rows(ondol *connection, int call);
 
 /* A value: 1, if it is there, 0, if it is NULL (then nothing is written), negative, if it is of another type
- * or there is none of these numbers. Integers of every width, dates (days since 2000-01-01) and timestamps
- * (microseconds since then) are read by ondol_get_int; any value by ondol_get_text, as PostgreSQL writes it,
- * with a zero behind it. Texts and bytes are there as long as the rows are. */
+ * or there is none of these numbers. ondol_get_int reads integers of every width, oids, dates (days since
+ * 2000-01-01) and timestamps (microseconds since then); ondol_get_double reads real, double precision, smallint
+ * and integer; ondol_get_bytes reads bytea. ondol_get_text reads any value, as PostgreSQL writes it in its usual
+ * styles, in UTC, with a zero byte behind it. Texts and bytes are there as long as the rows are. */
 int ondol_get_bool(ondol *connection, int call, int64_t row, int column, int *value);
 int ondol_get_int(ondol *connection, int call, int64_t row, int column, int64_t *value);
 int ondol_get_double(ondol *connection, int call, int64_t row, int column, double *value);

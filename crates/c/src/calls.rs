@@ -1,5 +1,4 @@
 //! Calls, and their parameters.
-use crate::error::guarded;
 use ::ondol::Value;
 use ::ondol::connect::{Calls, Commit, Statement};
 use std::ffi::{c_char, c_int, c_void};
@@ -52,7 +51,8 @@ unsafe fn set(calls: *mut ondol_calls, parameter: c_int, value: Value) -> c_int 
     if calls.0.is_empty() || n >= MOST {
         return -1;
     }
-    guarded(|| Ok(calls.0.set(n, value))).map_or(-1, |()| 0)
+    calls.0.set(n, value);
+    0
 }
 
 /// # Safety

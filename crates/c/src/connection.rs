@@ -1,27 +1,32 @@
 //! Connections, and what they run.
 use crate::calls::ondol_calls;
-use crate::error::{OPENING, Told, c_text, guarded, null, text_of};
+use crate::error::{Told, c_text, guarded, null, tell_thread, text_of, told_thread};
 use crate::values::Kept;
 use ::ondol::connect::{Cancel, Connection, Statement};
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 
 #[expect(non_camel_case_types, reason = "it is C's")]
 pub struct ondol {
-    pub(crate) connection: Connection,
-    /// Apart from the connection, which another thread may use meanwhile.
+    /// For all threads, also while one uses the rest.
     cancel: Cancel,
+    own: UnsafeCell<Own>,
+}
+
+/// What one thread at a time uses (P1).
+pub struct Own {
+    pub(crate) connection: Connection,
     error: Told,
     /// P3
     name: CString,
     pub(crate) kept: RefCell<Kept>,
 }
 
-impl ondol {
+impl Own {
     /// What `f` gives, or a negative number, and the error is kept.
     pub(crate) fn told<T: TryInto<N>, N: From<i8>>(
         &mut self,
-        f: impl FnOnce(&mut ondol) -> ::ondol::Result<T>,
+        f: impl FnOnce(&mut Own) -> ::ondol::Result<T>,
     ) -> N {
         let done = guarded(|| f(self));
         match done {
@@ -43,16 +48,23 @@ fn statement_of(n: c_int) -> Statement {
 macro_rules! connection {
     ($pointer:ident) => {
         // SAFETY: P1
-        match unsafe { $pointer.as_mut() } {
-            Some(connection) => connection,
+        match unsafe { $crate::connection::own($pointer) } {
+            Some(own) => own,
             None => {
-                OPENING.set(null("a connection").into());
+                $crate::error::tell_thread($crate::error::null("a connection"));
                 return -1;
             }
         }
     };
 }
 pub(crate) use connection;
+
+/// # Safety
+/// P1
+pub(crate) unsafe fn own<'a>(connection: *const ondol) -> Option<&'a mut Own> {
+    // SAFETY: P1; nobody else uses this part meanwhile.
+    unsafe { connection.as_ref().map(|c| &mut *c.own.get()) }
+}
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ondol_version() -> *const c_char {
@@ -68,10 +80,11 @@ pub unsafe extern "C" fn ondol_open(whereto: *const c_char) -> *mut ondol {
         Ok(connection) => {
             let cancel = connection.cancel();
             let (error, name, kept) = (Told::default(), CString::default(), RefCell::default());
-            Box::into_raw(Box::new(ondol { connection, cancel, error, name, kept }))
+            let own = UnsafeCell::new(Own { connection, error, name, kept });
+            Box::into_raw(Box::new(ondol { cancel, own }))
         }
         Err(e) => {
-            OPENING.set(e.into());
+            tell_thread(e);
             std::ptr::null_mut()
         }
     }
@@ -84,10 +97,10 @@ pub unsafe extern "C" fn ondol_close(connection: *mut ondol) -> c_int {
     }
     // SAFETY: P1: `ondol_open` has made it.
     let owned = unsafe { Box::from_raw(connection) };
-    match guarded(|| owned.connection.close()) {
+    match guarded(|| owned.own.into_inner().connection.close()) {
         Ok(()) => 0,
         Err(e) => {
-            OPENING.set(e.into());
+            tell_thread(e);
             -1
         }
     }
@@ -100,10 +113,10 @@ pub unsafe extern "C" fn ondol_close(connection: *mut ondol) -> c_int {
 unsafe fn of_error(connection: *const ondol, part: impl Fn(&Told) -> Option<&CStr>) -> *const c_char {
     let pointer = |told: &Told| part(told).map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: P1
-    match unsafe { connection.as_ref() } {
+    match unsafe { own(connection) } {
         Some(c) => pointer(&c.error),
         // It stays where it is until the thread's next error.
-        None => OPENING.with_borrow(pointer),
+        None => told_thread(pointer).unwrap_or(c"".as_ptr()),
     }
 }
 
@@ -134,15 +147,15 @@ pub unsafe extern "C" fn ondol_hint(connection: *const ondol) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_cancel(connection: *const ondol) {
     if !connection.is_null() {
-        // SAFETY: P1; this part of it alone is for all threads.
-        unsafe { &(*connection).cancel }.tell()
+        // SAFETY: P1; this part of it is for all threads.
+        unsafe { &*connection }.cancel.tell()
     }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_in_transaction(connection: *const ondol) -> c_int {
     // SAFETY: P1
-    unsafe { connection.as_ref() }.is_some_and(|c| c.connection.is_in_transaction()).into()
+    unsafe { own(connection) }.is_some_and(|c| c.connection.is_in_transaction()).into()
 }
 
 #[unsafe(no_mangle)]
@@ -203,7 +216,7 @@ pub unsafe extern "C" fn ondol_column_name(
     column: c_int,
 ) -> *const c_char {
     // SAFETY: P1
-    let Some(connection) = (unsafe { connection.as_mut() }) else { return std::ptr::null() };
+    let Some(connection) = (unsafe { own(connection) }) else { return std::ptr::null() };
     let found: c_int = connection.told(|c| {
         let all = c.connection.columns(statement_of(statement))?;
         let found = usize::try_from(column).ok().and_then(|n| all.get(n));

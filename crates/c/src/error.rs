@@ -31,7 +31,19 @@ impl From<Error> for Told {
 
 thread_local! {
     /// Of connections that there are none of.
-    pub static OPENING: RefCell<Told> = RefCell::default();
+    static OPENING: RefCell<Told> = RefCell::default();
+}
+
+/// Keeps the error of a connection that there is none of; nothing in a thread that is about to end.
+pub fn tell_thread(e: Error) {
+    let told = Told::from(e);
+    // A pointer that was given out is good until now.
+    let _ = OPENING.try_with(|kept| kept.replace(told));
+}
+
+/// What `f` finds in it, or nothing.
+pub fn told_thread<T>(f: impl FnOnce(&Told) -> T) -> Option<T> {
+    OPENING.try_with(|kept| f(&kept.borrow())).ok()
 }
 
 /// A pointer that must not be NULL is.

@@ -6,7 +6,6 @@
 //! - **P2** No panic goes on into C: it is an error, XX000.
 //! - **P3** A text that is given out lives in the connection, until what is told of it in the header.
 #![allow(unsafe_code, reason = "C calls it")]
-#![expect(clippy::missing_safety_doc, reason = "P1 is that of each")]
 
 mod calls;
 mod connection;

@@ -1,6 +1,6 @@
 //! What calls have given.
-use crate::connection::{connection, ondol};
-use crate::error::{OPENING, null};
+use crate::connection::{Own, connection, ondol};
+use crate::error::null;
 use ::ondol::Error;
 use ::ondol::connect::{FromRow, Row};
 use std::ffi::{c_char, c_int, c_void};
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn ondol_rows(connection: *mut ondol, call: c_int) -> i64 
     connection.told(|c| c.connection.answers()?.rows(number(call)))
 }
 
-impl ondol {
+impl Own {
     fn row(&self, call: c_int, row: i64) -> ::ondol::Result<Row<'_>> {
         self.connection.answers()?.row(number(call), number(row))
     }
@@ -96,13 +96,7 @@ pub unsafe extern "C" fn ondol_get_int(
     connection.told(|c| {
         // SAFETY: P1
         let value = unsafe { to(value) }?;
-        match c.value((call, row, column), |v: i64| *value = v) {
-            // Of a date, which is days in 32 bits.
-            Err(e) if e.sqlstate() == "42804" => {
-                c.value((call, row, column), |v: i32| *value = v.into()).map_err(|_| e)
-            }
-            done => done,
-        }
+        c.value((call, row, column), |v: i64| *value = v)
     })
 }
 

@@ -154,6 +154,67 @@ int main(int argc, char **argv) {
     ondol_add(calls, plus);
     FAILS(ondol_run(db, calls), "08P01");
 
+    /* Statements of every kind, and what they want brought to them. */
+    static const char *const others[] = {"SET application_name = 'c'", "SHOW application_name", "EXPLAIN SELECT 1",
+                                         "CREATE TEMPORARY TABLE tmp (n int)", "BEGIN", "COMMIT", ""};
+    ondol_calls_free(calls);
+    calls = ondol_calls_new(ONDOL_EACH);
+    for (int i = 0; i < 7; i++) ondol_add(calls, ondol_prepare(db, others[i]));
+    EXPECT(!ondol_run(db, calls));
+    for (int i = 0; i < 7; i++) EXPECT(ondol_affected(db, i) >= 0);
+    EXPECT(ondol_get_text(db, 1, 0, 0, &t, NULL) == 1 && !strcmp(t, "c"));
+    EXPECT(ondol_rows(db, 2) >= 1);
+    int brought = ondol_prepare(db, "SELECT $1::int, $2::text, $3::real, $4::oid, $5::char(3)");
+    ondol_calls_clear(calls);
+    ondol_add(calls, brought);
+    EXPECT(!ondol_set_double(calls, 0, 1.5) && !ondol_set_bool(calls, 1, 1) && !ondol_set_double(calls, 2, 0.5));
+    EXPECT(!ondol_set_int(calls, 3, 4000000000) && !ondol_set_text(calls, 4, "x", 1));
+    EXPECT(!ondol_run(db, calls));
+    EXPECT(ondol_get_int(db, 0, 0, 0, &n) == 1 && n == 2);
+    EXPECT(ondol_get_text(db, 0, 0, 1, &t, NULL) == 1 && !strcmp(t, "true"));
+    EXPECT(ondol_get_double(db, 0, 0, 2, &f) == 1 && f == 0.5);
+    EXPECT(ondol_get_int(db, 0, 0, 3, &n) == 1 && n == 4000000000);
+    EXPECT(ondol_get_text(db, 0, 0, 4, &t, NULL) == 1 && !strcmp(t, "x  "));
+    FAILS(ondol_get_bytes(db, 0, 0, 1, &y, &length), "42804");
+    ondol_calls_clear(calls);
+    ondol_add(calls, ondol_prepare(db, "SELECT $1::bool"));
+    EXPECT(!ondol_set_int(calls, 0, 1));
+    int ran = ondol_run(db, calls);
+    EXPECT(ran < 0 || ondol_affected(db, 0) < 0);
+    EXPECT(!strcmp(ondol_sqlstate(db), "42804"));
+    EXPECT(ondol_execute(db, "SET TimeZone = 'Asia/Tokyo'; SET DateStyle = 'German'") >= 0);
+    ondol_calls_clear(calls);
+    ondol_add(calls, ondol_prepare(db, "SELECT '2024-01-02 03:04:05+00'::timestamptz"));
+    EXPECT(!ondol_run(db, calls) && ondol_get_text(db, 0, 0, 0, &t, NULL) == 1);
+    EXPECT(!strcmp(t, "2024-01-02 03:04:05+00"));
+    EXPECT(ondol_execute(db, "RESET TimeZone; RESET DateStyle") >= 0);
+
+    /* What fails as it commits, what was described otherwise, and many parameters. */
+    EXPECT(ondol_execute(db, "DROP TABLE IF EXISTS part; DROP TABLE IF EXISTS whole;"
+                             "CREATE TABLE whole (id int PRIMARY KEY);"
+                             "CREATE TABLE part (id int REFERENCES whole DEFERRABLE INITIALLY DEFERRED)") >= 0);
+    int part = ondol_prepare(db, "INSERT INTO part VALUES ($1)");
+    ondol_calls_free(calls);
+    calls = ondol_calls_new(ONDOL_TOGETHER);
+    for (int i = 0; i < 2; i++) {
+        ondol_add(calls, part);
+        ondol_set_int(calls, 0, i);
+    }
+    FAILS(ondol_run(db, calls), "23503");
+    FAILS(ondol_rows(db, 0), "22023");
+    EXPECT(ondol_execute(db, "SELECT * FROM part") == 0);
+    int whole = ondol_prepare(db, "SELECT * FROM whole");
+    EXPECT(ondol_execute(db, "INSERT INTO whole VALUES (1); ALTER TABLE whole ADD COLUMN more int") >= 0);
+    ondol_calls_clear(calls);
+    ondol_add(calls, whole);
+    FAILS(ondol_run(db, calls), "0A000");
+    EXPECT(ondol_execute(db, "DROP FUNCTION plus_one; CREATE FUNCTION plus_one(bigint) RETURNS SETOF text"
+                             " LANGUAGE sql AS 'SELECT ''5555''::text'") == 0);
+    ondol_calls_clear(calls);
+    ondol_add(calls, plus);
+    ondol_set_int(calls, 0, 1);
+    EXPECT(ondol_run(db, calls) < 0);
+
     /* Transactions, and an end from another thread. */
     EXPECT(ondol_in_transaction(db) == 0);
     EXPECT(ondol_execute(db, "BEGIN; DELETE FROM v") == 2 && ondol_in_transaction(db) == 1);

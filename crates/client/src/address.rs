@@ -2,12 +2,15 @@
 use crate::carrier::Carrier;
 use ondol_types::{SqlError, SqlResult};
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What a server listens on, if it is not told otherwise.
 const PORT: u16 = 5432;
+/// In which an address takes a connection.
+pub(crate) const TO_CONNECT: Duration = Duration::from_secs(20);
 /// The role, and the database, that each server of Ondol's has.
 const USUAL: &str = "postgres";
 
@@ -52,7 +55,9 @@ fn wrong(message: impl Into<String>) -> SqlError {
 
 /// Percent signs and two digits are a byte.
 fn decoded(text: &str) -> SqlResult<String> {
-    let bad = || wrong(format!("\"{text}\": expected two hexadecimal digits after each %, and UTF-8"));
+    let bad = || {
+        wrong(format!("\"{text}\": expected two hexadecimal digits after each %, and UTF-8 without zeros"))
+    };
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
@@ -67,7 +72,8 @@ fn decoded(text: &str) -> SqlResult<String> {
             b => *b,
         })
     }
-    String::from_utf8(bytes).map_err(|_| bad())
+    // A zero would be the text's end.
+    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(bad)
 }
 
 impl Address {
@@ -190,7 +196,7 @@ impl Address {
             roots: None,
             memory: SharedMemory::Disable,
         });
-        found.into_iter().find(|a| a.dial().is_ok())
+        found.into_iter().find(|a| a.dial(TO_CONNECT).is_ok())
     }
     /// The same place, with or without shared memory.
     pub fn with_memory(self, memory: SharedMemory) -> Address {
@@ -200,15 +206,23 @@ impl Address {
     pub(crate) fn socket(&self) -> Option<PathBuf> {
         self.host.starts_with('/').then(|| Path::new(&self.host).join(format!(".s.PGSQL.{}", self.port)))
     }
-    pub(crate) fn dial(&self) -> io::Result<Carrier> {
-        Ok(match self.socket() {
-            Some(path) => Carrier::Unix(UnixStream::connect(path)?),
-            None => {
-                let stream = TcpStream::connect((self.host.as_str(), self.port))?;
-                stream.set_nodelay(true)?;
-                Carrier::Tcp(stream)
+    /// By the socket, or by TCP; each of the host's addresses is given so long.
+    pub(crate) fn dial(&self, limit: Duration) -> io::Result<Carrier> {
+        if let Some(path) = self.socket() {
+            return UnixStream::connect(path).map(Carrier::Unix);
+        }
+        let none = || io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        let mut failed = none();
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, limit) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(Carrier::Tcp(stream));
+                }
+                Err(e) => failed = e,
             }
-        })
+        }
+        Err(failed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a batch's calls have given.
 use crate::message::Body;
 use crate::statement::{Column, Prepared};
-use ondol_types::{Numeric, SqlError, SqlResult, Type, Value, ValueRef, text};
+use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, text};
 use ondol_wire::binary;
 use std::sync::Arc;
 
@@ -41,14 +41,14 @@ pub struct Answers<'c> {
 impl<'c> Answers<'c> {
     /// The number of calls.
     pub fn len(&self) -> usize {
-        self.calls.len()
+        self.found.answers.len()
     }
     pub fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.len() == 0
     }
     fn answer(&self, call: usize) -> SqlResult<&'c Answer> {
         let Some(answer) = self.found.answers.get(call) else {
-            let message = format!("expected a call below {}, found {call}", self.found.answers.len());
+            let message = format!("expected a call below {}, found {call}", self.len());
             return Err(SqlError::new("22023", message));
         };
         answer.error.as_ref().map_or(Ok(answer), |e| Err(e.clone()))
@@ -67,8 +67,9 @@ impl<'c> Answers<'c> {
     pub fn rows(&self, call: usize) -> SqlResult<Rows<'c>> {
         let first = self.answer(call)?.first;
         let end = self.found.answers.get(call + 1).map_or(self.found.rows.len(), |a| a.first);
-        let columns = &self.calls[call].columns;
-        Ok(Rows { columns, input: self.input, places: &self.found.rows[first..end] })
+        let places = self.found.rows.get(first..end).unwrap_or(&[]);
+        let columns = self.calls.get(call).map_or(&[][..], |c| &c.columns);
+        Ok(Rows { columns, input: self.input, places })
     }
 }
 
@@ -178,7 +179,8 @@ impl<'c> Row<'c> {
         }
         Ok(())
     }
-    /// Appends the value in column `i` as PostgreSQL writes it; false (and nothing written) for NULL.
+    /// Appends the value in column `i` as PostgreSQL writes it in its usual styles, moments in UTC; false (and
+    /// nothing written) for NULL.
     ///
     /// # Errors
     /// 22023, if there is no such column.
@@ -195,7 +197,11 @@ impl<'c> Row<'c> {
 fn borrowed<'c>(sent: Option<&'c [u8]>, column: &Column) -> Option<ValueRef<'c>> {
     match sent {
         None => Some(ValueRef::Null),
-        Some(bytes) if column.is_binary => binary::borrow(bytes, column.ty.id),
+        Some(bytes) if column.is_binary => match (binary::borrow(bytes, column.ty.id), column.ty.id) {
+            // Without its padding, which a text of it has.
+            (Some(ValueRef::Text(t)), TypeId::BPCHAR) => Some(ValueRef::Text(t.trim_end_matches(' '))),
+            (value, _) => value,
+        },
         Some(bytes) => std::str::from_utf8(bytes).ok().map(ValueRef::Text),
     }
 }
@@ -203,7 +209,12 @@ fn borrowed<'c>(sent: Option<&'c [u8]>, column: &Column) -> Option<ValueRef<'c>>
 fn owned(sent: Option<&[u8]>, column: &Column) -> SqlResult<Value> {
     match sent {
         None => Ok(Value::Null),
-        Some(bytes) if column.is_binary => binary::read(bytes, column.ty.id),
+        Some(bytes) if column.is_binary => match binary::read(bytes, column.ty.id)? {
+            Value::Text(t) if column.ty.id == TypeId::BPCHAR => {
+                Ok(Value::Text(t.trim_end_matches(' ').into()))
+            }
+            value => Ok(value),
+        },
         Some(bytes) => std::str::from_utf8(bytes)
             .map(|t| Value::Text(t.into()))
             .map_err(|_| SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"")),
@@ -241,8 +252,6 @@ macro_rules! from_sent {
 
 from_sent! { borrowed,
     i16, "i16": Some(ValueRef::Int2(v)) => v;
-    f64, "f64": Some(ValueRef::Float8(v)) => v, Some(ValueRef::Int4(v)) => v.into(),
-        Some(ValueRef::Int2(v)) => v.into();
     &'c str, "&str": Some(ValueRef::Text(v)) => v;
     &'c [u8], "&[u8]": Some(ValueRef::Bytea(v)) => v;
     Vec<u8>, "Vec<u8>": Some(ValueRef::Bytea(v)) => v.to_vec();
@@ -253,6 +262,22 @@ from_sent! { owned,
     Numeric, "Numeric": Ok(Value::Numeric(v)) => v;
 }
 
+impl<'c> FromSent<'c> for f64 {
+    #[inline]
+    fn from_sent(sent: Option<&'c [u8]>, column: &Column) -> SqlResult<f64> {
+        match borrowed(sent, column) {
+            Some(ValueRef::Float8(v)) => Ok(v),
+            Some(ValueRef::Int4(v)) => Ok(v.into()),
+            Some(ValueRef::Int2(v)) => Ok(v.into()),
+            _ => match (sent.and_then(|b| b.first_chunk()), column.ty.id) {
+                (Some(bits), TypeId::FLOAT4) => Ok(f32::from_be_bytes(*bits).into()),
+                _ => mismatch(sent, column, "f64"),
+            },
+        }
+    }
+}
+
+/// Also moments, in microseconds since 2000, dates, in days since then, and the numbers of objects.
 impl<'c> FromSent<'c> for i64 {
     #[inline]
     fn from_sent(sent: Option<&'c [u8]>, column: &Column) -> SqlResult<i64> {
@@ -262,6 +287,10 @@ impl<'c> FromSent<'c> for i64 {
             Some(ValueRef::Int2(v)) => Ok(v.into()),
             _ => match owned(sent, column) {
                 Ok(Value::Timestamp(v) | Value::Timestamptz(v)) => Ok(v),
+                Ok(Value::Date(v)) => Ok(v.into()),
+                Ok(Value::Opaque(TypeId::OID, b)) => {
+                    Ok(b.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)).into())
+                }
                 _ => mismatch(sent, column, "i64"),
             },
         }

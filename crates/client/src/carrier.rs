@@ -1,6 +1,6 @@
 //! What carries the messages.
 use crate::MemoryStream;
-use crate::address::{Address, Encryption, SharedMemory};
+use crate::address::{Address, Encryption, SharedMemory, TO_CONNECT};
 use crate::message::garbled;
 #[cfg(feature = "tls")]
 use crate::tls;
@@ -34,7 +34,7 @@ impl Carrier {
                 Err(e) => return Err(e),
             }
         }
-        match address.dial()? {
+        match address.dial(TO_CONNECT)? {
             Carrier::Tcp(socket) => Carrier::encrypt(address, socket),
             other => Ok(other),
         }
@@ -48,6 +48,7 @@ impl Carrier {
         if address.encryption == Encryption::Prefer {
             return Ok(Carrier::Tcp(socket));
         }
+        socket.set_read_timeout(Some(TO_CONNECT))?;
         socket.write_all(&WANTS_TLS)?;
         let mut answer = [0];
         socket.read_exact(&mut answer)?;

@@ -11,12 +11,18 @@ use ondol_wire::back::{self, Message};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many bytes go to the server before their answers are awaited: that much has room on its way, also where
 /// the server does not read on before its answers are taken.
 const CHUNK: usize = 64 << 10;
 
 const NO_COPY: &str = "COPY is not among what this client does";
+
+/// Rows that a server makes ahead of who takes them one by one.
+const AHEAD: i32 = 500;
+/// Bytes of a message that has a portal without a name executed.
+const EXECUTE: usize = 10;
 
 /// A notice of the server's.
 #[derive(Clone, Debug)]
@@ -43,8 +49,6 @@ impl Canceller {
 /// there are other clients.
 pub struct Client {
     talk: Talk,
-    /// Statements made so far, by which they are named.
-    made: u64,
     /// The state that the server told last.
     state: u8,
     found: Found,
@@ -83,7 +87,7 @@ impl Client {
             Failure::Lost(e) => SqlError::new("08001", format!("could not connect to {address}: {e}")),
         })?;
         let (found, one) = (Found::default(), Batch::new(Commit::Each));
-        Ok(Client { talk, made: 0, state: b'I', found, one, told, is_lost: false })
+        Ok(Client { talk, state: b'I', found, one, told, is_lost: false })
     }
     pub fn address(&self) -> &Address {
         self.talk.address()
@@ -105,33 +109,37 @@ impl Client {
     /// # Errors
     /// The server's; 0A000 for COPY.
     pub fn prepare(&mut self, sql: &str) -> SqlResult<Statement> {
-        self.made += 1;
-        let name = format!("ondol_{}", self.made);
+        /// Over all clients: what one has prepared means nothing to another.
+        static MADE: AtomicU64 = AtomicU64::new(0);
         if is_copy(sql) {
             return Err(SqlError::new("0A000", NO_COPY));
         }
-        Message::begin(self.talk.output(), b'P').text(&name).text(sql).i16(0).end();
-        self.describe(name, sql)
+        let name = format!("ondol_{}", MADE.fetch_add(1, Ordering::Relaxed));
+        self.describe(name, whole(sql)?, true)
     }
     /// A registered query, which each session has as a prepared statement: nothing is parsed.
     ///
     /// # Errors
     /// 26000, if there is none of that name that the role may call.
     pub fn registered(&mut self, name: &str) -> SqlResult<Statement> {
-        self.describe(format!("ondol.{name}"), name)
+        self.describe(format!("ondol.{name}"), whole(name)?, false)
     }
-    fn describe(&mut self, name: String, sql: &str) -> SqlResult<Statement> {
-        Message::begin(self.talk.output(), b'D').byte(b'S').text(&name).end();
-        back::empty(self.talk.output(), b'S');
+    fn describe(&mut self, name: String, sql: &str, is_new: bool) -> SqlResult<Statement> {
         let (mut params, mut columns, mut error) = (vec![], vec![], None);
         self.talking(|c| {
-            c.start()?;
+            c.start(|out| {
+                if is_new {
+                    Message::begin(out, b'P').text(&name).text(sql).i16(0).end()
+                }
+                Message::begin(out, b'D').byte(b'S').text(&name).end();
+                back::empty(out, b'S')
+            })?;
             loop {
-                let frame = c.talk.next()?;
+                let frame = c.talk.receive()?;
                 let mut body = c.talk.body(&frame);
                 match frame.kind {
                     b't' => {
-                        for _ in 0..body.i16()? {
+                        for _ in 0..body.i16()? as u16 {
                             params.push(TypeId::from_oid(body.i32()? as u32))
                         }
                     }
@@ -150,19 +158,14 @@ impl Client {
     }
     /// Gives a statement back to the server; all others it keeps as long as the connection.
     pub fn close(&mut self, statement: Statement) -> SqlResult<()> {
-        Message::begin(self.talk.output(), b'C').byte(b'S').text(&statement.0.name).end();
-        back::empty(self.talk.output(), b'S');
-        self.talking(|c| {
-            c.start()?;
-            loop {
-                let frame = c.talk.next()?;
-                match frame.kind {
-                    b'Z' => return c.ready(c.talk.body(&frame).byte()?),
-                    b'3' => {}
-                    _ => c.other(&frame)?,
-                }
-            }
-        })
+        let error = self.talking(|c| {
+            c.start(|out| {
+                Message::begin(out, b'C').byte(b'S').text(&statement.0.name).end();
+                back::empty(out, b'S')
+            })?;
+            c.until_ready()
+        })?;
+        error.map_or(Ok(()), Err)
     }
 
     /// Runs a batch, and waits for all its answers, which are kept until the next call.
@@ -171,8 +174,13 @@ impl Client {
     /// Of a batch whose calls commit together, the error of the call that failed; 08006, if the connection is
     /// lost: then nobody knows which of the calls were run.
     pub fn run<'c>(&'c mut self, batch: &'c Batch) -> SqlResult<Answers<'c>> {
-        let error = self.talking(|c| c.exchange(batch))?;
-        error.map_or(Ok(self.answers(batch)), Err)
+        match self.talking(|c| c.exchange(batch))? {
+            Some(e) => {
+                self.found.clear();
+                Err(e)
+            }
+            None => Ok(self.answers(batch)),
+        }
     }
     /// Once more what the batch has given that was run last, if nothing was done since.
     pub fn answers<'c>(&'c self, batch: &'c Batch) -> Answers<'c> {
@@ -193,8 +201,8 @@ impl Client {
         answers.affected(0)?;
         Ok(answers)
     }
-    /// Runs a statement once, and gives its rows one by one, of which none is kept, to `f`, until that says
-    /// false: then the rest is left out.
+    /// Runs a statement once, and gives its rows to `f`, of which none is kept, until that says false. The
+    /// server makes rows as they are taken, some hundreds ahead.
     ///
     /// # Errors
     /// The server's, and the first of `f`.
@@ -204,42 +212,45 @@ impl Client {
         params: &[ValueRef<'_>],
         mut f: impl FnMut(Row<'_>) -> SqlResult<bool>,
     ) -> SqlResult<()> {
-        statement.call(params, 0, self.talk.output())?;
-        back::empty(self.talk.output(), b'S');
-        let (mut told, mut wants, mut is_told) = (Ok(()), true, false);
+        let mut call = vec![];
+        statement.call(params, AHEAD, &mut call)?;
+        // Behind Bind there is Execute alone.
+        let again = call.len() - EXECUTE;
+        back::empty(&mut call, b'H');
+        let (mut failed, mut wants) = (None, true);
         self.talking(|c| {
-            c.start()?;
+            c.start(|out| out.extend_from_slice(&call))?;
             loop {
                 c.talk.forget();
-                let frame = c.talk.next()?;
+                let frame = c.talk.receive()?;
                 let mut body = c.talk.body(&frame);
                 match frame.kind {
                     b'D' if wants => {
                         body.i16()?;
                         wants = f(Row::new(&statement.0.columns, body)).unwrap_or_else(|e| {
-                            told = Err(e);
+                            failed = Some(e);
                             false
-                        });
-                        if !wants && !is_told {
-                            // What is on its way is read and dropped; the server need not go on.
-                            is_told = true;
-                            c.talk.cancel().tell()
-                        }
+                        })
                     }
+                    b's' if wants => c.talk.send_all(&call[again..])?,
+                    // Who has said false wants no more, and leaves the rest to the server.
+                    b's' | b'C' | b'I' => break,
                     b'E' => {
                         let e = c.error(&statement.0.sql, &frame)?;
-                        let is_ours = is_told && e.0.sqlstate == "57014";
-                        if told.is_ok() && !is_ours {
-                            told = Err(e)
-                        }
+                        failed = failed.take().or(Some(e));
+                        break;
                     }
-                    b'Z' => return c.ready(body.byte()?),
-                    b'D' | b'2' | b'C' | b'I' => {}
+                    b'G' | b'H' => return Err(given_up().into()),
+                    b'D' | b'2' => {}
                     _ => c.other(&frame)?,
                 }
             }
+            c.talk.send(b'S', b"")?;
+            let at_commit = c.until_ready()?;
+            failed = failed.take().or(at_commit);
+            Ok(())
         })?;
-        told
+        failed.map_or(Ok(()), Err)
     }
     /// Runs a text of one or more statements without parameters; rows are dropped. The number of rows that the
     /// last of them has changed, or given.
@@ -247,13 +258,13 @@ impl Client {
     /// # Errors
     /// The server's; 0A000 for COPY.
     pub fn execute(&mut self, sql: &str) -> SqlResult<u64> {
-        Message::begin(self.talk.output(), b'Q').text(sql).end();
+        let sql = whole(sql)?;
         let (mut affected, mut error) = (0, None);
         self.talking(|c| {
-            c.start()?;
+            c.start(|out| Message::begin(out, b'Q').text(sql).end())?;
             loop {
                 c.talk.forget();
-                let frame = c.talk.next()?;
+                let frame = c.talk.receive()?;
                 let mut body = c.talk.body(&frame);
                 match frame.kind {
                     b'C' => affected = count(body.text()?),
@@ -272,9 +283,10 @@ impl Client {
         error.map_or(Ok(affected), Err)
     }
 
-    /// Sends what is to be sent, as a piece of work of its own.
-    fn start(&mut self) -> io::Result<()> {
+    /// Sends what is written, as a piece of work of its own.
+    fn start(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         self.begin();
+        write(self.talk.output());
         self.talk.flush()
     }
     fn begin(&mut self) {
@@ -288,8 +300,13 @@ impl Client {
         if self.is_lost {
             return Err(SqlError::new("08003", "the connection to the server was lost before"));
         }
-        f(self).map_err(|e| {
-            self.is_lost = true;
+        // Also where `f` panics: nobody knows then what of the answers was taken.
+        self.is_lost = true;
+        let done = f(self);
+        self.is_lost = done.is_err();
+        done.map_err(|e| {
+            self.talk.give_up();
+            self.found.clear();
             match e {
                 Failure::Refused(e) => e,
                 Failure::Lost(e) => {
@@ -328,6 +345,14 @@ impl Client {
         self.begin();
         let (mut at, mut call, mut end) = (0, 0, None);
         while call < batch.len() && end.is_none() {
+            if self.talk.cancel().is_told() {
+                // What was not sent is not run either.
+                match batch.commit {
+                    Commit::Each => self.leave(batch.len() - call),
+                    Commit::Together => end = Some(cancelled()),
+                }
+                break;
+            }
             let rest = &batch.ends[call..];
             let n = rest.partition_point(|e| e - at <= CHUNK).max(1);
             let (first, to) = (call, rest[n - 1]);
@@ -349,17 +374,25 @@ impl Client {
             if end.is_some() && call < batch.len() {
                 self.talk.send(b'S', b"")?
             }
-            self.until_ready()?
+            let at_commit = self.until_ready()?;
+            end = end.or(at_commit)
         }
         Ok(end)
+    }
+    /// The last calls, so many, were broken off before they were sent.
+    #[cold]
+    fn leave(&mut self, calls: usize) {
+        let first = self.found.rows.len();
+        let left = || Answer { first, affected: 0, error: Some(cancelled()) };
+        self.found.answers.extend(std::iter::repeat_with(left).take(calls))
     }
     /// Takes the answer to one call. Its error, if it is the end of all.
     #[inline]
     fn answer(&mut self, batch: &Batch, call: usize) -> Result<Option<SqlError>, Failure> {
         let each = batch.commit == Commit::Each;
         let mut answer = Answer { first: self.found.rows.len(), ..Answer::default() };
-        let fails = loop {
-            let frame = self.talk.next()?;
+        let mut fails = loop {
+            let frame = self.talk.receive()?;
             match frame.kind {
                 b'2' => {}
                 // Behind the number of values, which is the statement's.
@@ -379,25 +412,55 @@ impl Client {
             }
         };
         if each {
-            self.until_ready()?
+            let at_commit = self.until_ready()?;
+            fails = fails.or(at_commit)
         } else if fails.is_some() {
             return Ok(fails);
+        }
+        if fails.is_some() {
+            // Of a call that failed nothing is given; another may be what is to be broken off now.
+            self.found.rows.truncate(answer.first);
+            self.talk.ask_again()
         }
         answer.error = fails;
         self.found.answers.push(answer);
         Ok(None)
     }
+    /// An error that comes meanwhile, as of a commit.
     #[inline]
-    fn until_ready(&mut self) -> Result<(), Failure> {
+    fn until_ready(&mut self) -> Result<Option<SqlError>, Failure> {
+        let mut error = None;
         loop {
-            let frame = self.talk.next()?;
+            let frame = self.talk.receive()?;
             match frame.kind {
                 b'Z' => {
                     let state = self.talk.body(&frame).byte()?;
-                    return self.ready(state);
+                    self.ready(state)?;
+                    return Ok(error);
                 }
+                b'E' => error = error.or(Some(self.error("", &frame)?)),
+                b'3' => {}
                 _ => self.other(&frame)?,
             }
+        }
+    }
+}
+
+fn cancelled() -> SqlError {
+    SqlError::new("57014", "canceling statement due to user request")
+}
+fn given_up() -> SqlError {
+    SqlError::new("0A000", format!("{NO_COPY}; the connection is given up"))
+}
+
+/// The text, if it has no zero byte, which would be its end.
+fn whole(text: &str) -> SqlResult<&str> {
+    match text.find('\0') {
+        None => Ok(text),
+        Some(at) => {
+            let mut e = SqlError::new("22021", "a statement cannot have a zero byte");
+            e.0.position = Some(at);
+            Err(e)
         }
     }
 }
@@ -428,15 +491,21 @@ fn count(tag: &str) -> u64 {
     tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the text begins with COPY, behind blanks and comments.
+/// Whether the text begins with COPY, behind blanks and comments, which may be within each other.
 fn is_copy(sql: &str) -> bool {
-    let mut rest = sql;
+    let (mut rest, mut depth) = (sql, 0u32);
     loop {
+        if depth > 0 {
+            let Some(at) = rest.find("/*").into_iter().chain(rest.find("*/")).min() else { return false };
+            depth = if rest[at..].starts_with("/*") { depth + 1 } else { depth - 1 };
+            rest = &rest[at + 2..];
+            continue;
+        }
         rest = rest.trim_start();
         if let Some(comment) = rest.strip_prefix("--") {
             rest = comment.split_once('\n').map_or("", |c| c.1)
         } else if let Some(comment) = rest.strip_prefix("/*") {
-            rest = comment.split_once("*/").map_or("", |c| c.1)
+            (rest, depth) = (comment, 1)
         } else {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
             return rest[..end].eq_ignore_ascii_case("copy");
@@ -457,7 +526,7 @@ mod tests {
 
     #[test]
     fn what_copies() {
-        for sql in ["COPY t TO STDOUT", " copy t from stdin", "-- a\n/* b */COPY\nt FROM STDIN"] {
+        for sql in ["COPY t TO STDOUT", " copy t from stdin", "-- a\n/* b /* c */ */COPY\nt FROM STDIN"] {
             assert!(is_copy(sql), "{sql}")
         }
         for sql in ["SELECT 1", "", "/*", "-- copy", "copying", "/* x */ -- y\n(SELECT 1)"] {

@@ -1,5 +1,7 @@
 //! Prepared statements, and how their parameters are sent.
+use ondol_types::cast::{self, CastContext};
 use ondol_types::catalog::registered;
+use ondol_types::func::Context;
 use ondol_types::ty::Class;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, ValueRef, text};
 use ondol_wire::back::Message;
@@ -20,6 +22,8 @@ pub struct Column {
 impl Column {
     pub(crate) fn new(name: &str, oid: u32, modifier: i32) -> Column {
         let known = TypeId::from_oid(oid).filter(|ty| is_read(*ty));
+        // No type has a longer one, by which a value would be padded.
+        let modifier = if modifier > 10_485_764 { -1 } else { modifier };
         let ty = known.map_or(Type::TEXT, |id| Type::with(id, modifier));
         Column { name: name.into(), ty, oid, is_binary: known.is_some() }
     }
@@ -28,7 +32,8 @@ impl Column {
 /// Whether values of the type are read in binary. Names of objects, as regclass has them, are numbers there,
 /// whose texts only the server knows.
 fn is_read(ty: TypeId) -> bool {
-    let is_text = matches!(ty, TypeId::INT2VECTOR | TypeId::OIDVECTOR) || registered::kind(ty).is_some();
+    let item = ty.element().unwrap_or(ty);
+    let is_text = matches!(item, TypeId::INT2VECTOR | TypeId::OIDVECTOR) || registered::kind(item).is_some();
     !matches!(ty.class(), Class::None) && !is_text && binary::check_read(ty).is_ok()
 }
 
@@ -79,6 +84,14 @@ impl Statement {
 
     /// Appends a call: Bind and Execute.
     pub(crate) fn call(&self, params: &[ValueRef<'_>], most: i32, out: &mut Vec<u8>) -> SqlResult<()> {
+        let began = out.len();
+        let done = self.write(params, most, out);
+        if done.is_err() {
+            out.truncate(began)
+        }
+        done
+    }
+    fn write(&self, params: &[ValueRef<'_>], most: i32, out: &mut Vec<u8>) -> SqlResult<()> {
         let wanted = &self.0.params;
         if params.len() != wanted.len() {
             let message = format!(
@@ -92,25 +105,23 @@ impl Statement {
         let began = out.len();
         let mut m = Message::begin(out, b'B').text("").text(&self.0.name);
         // One form is that of all.
-        m = match params.iter().zip(wanted).all(|(value, ty)| fitting(*value, *ty).is_some()) {
-            true => m.i16(1).i16(1),
-            false => params.iter().zip(wanted).fold(m.i16(params.len() as i16), |m, (value, ty)| {
-                m.i16(fitting(*value, *ty).is_some().into())
-            }),
+        m = match params.iter().zip(wanted).any(|(value, ty)| is_text(*value, *ty)) {
+            false => m.i16(1).i16(1),
+            true => {
+                let forms = params.iter().zip(wanted).map(|(value, ty)| !is_text(*value, *ty));
+                forms.fold(m.i16(params.len() as i16), |m, is_binary| m.i16(is_binary.into()))
+            }
         };
         m = m.i16(params.len() as i16);
-        for (value, ty) in params.iter().zip(wanted) {
-            let done = match fitting(*value, *ty) {
-                Some((value, ty)) => binary::write_item(value, ty, m.out),
-                None => {
-                    write_text(*value, m.out);
-                    Ok(())
-                }
-            };
-            if let Err(e) = done {
-                m.out.truncate(began);
-                return Err(e);
+        for (i, (value, ty)) in params.iter().zip(wanted).enumerate() {
+            let before = m.out.len();
+            write_value(*value, *ty, i, m.out)?;
+            if m.out.len() - before >= LONGEST {
+                return Err(SqlError::new("54000", format!("parameter ${} is longer than 1 GiB", i + 1)));
             }
+        }
+        if m.out.len() - began >= LONGEST {
+            return Err(SqlError::new("54000", "the parameters are longer than 1 GiB"));
         }
         m.bytes(&self.0.forms).end();
         Message::begin(out, b'E').text("").i32(most).end();
@@ -118,53 +129,76 @@ impl Statement {
     }
 }
 
-/// The value in the form in which it is sent in binary; `None`: as a text, which the server reads as it does a
-/// literal.
-fn fitting(value: ValueRef<'_>, wanted: Option<TypeId>) -> Option<(ValueRef<'_>, Type)> {
-    use ValueRef::{Bool, Bytea, Date, Float8, Int2, Int4, Int8, Null, Numeric, Opaque, Packed, Text};
+/// Bytes that no message has.
+const LONGEST: usize = 1 << 30;
+
+/// Whether the value is sent as a text, which the server reads as it does a literal: a text for what is none,
+/// and any value for a type that only the server knows.
+fn is_text(value: ValueRef<'_>, wanted: Option<TypeId>) -> bool {
+    match wanted {
+        _ if value.is_null() => false,
+        None => true,
+        Some(ty) => match value {
+            ValueRef::Text(_) => !matches!(ty.class(), Class::Text),
+            _ => !is_read(ty),
+        },
+    }
+}
+
+/// Appends the value behind its length, brought to the type as by an assignment.
+fn write_value(value: ValueRef<'_>, wanted: Option<TypeId>, i: usize, out: &mut Vec<u8>) -> SqlResult<()> {
+    use ValueRef::{Bool, Bytea, Date, Float8, Int2, Int4, Int8, Null, Numeric, Packed, Text};
     use ValueRef::{Timestamp, Timestamptz};
-    let ty = match wanted {
-        Some(ty) => ty,
-        None if value.is_null() => TypeId::TEXT,
-        None => return None,
+    let as_it_is = |value, ty, out: &mut Vec<u8>| binary::write_item(value, Type::new(ty), out);
+    let Some(ty) = wanted.filter(|_| !is_text(value, wanted)) else {
+        if value.is_null() {
+            return as_it_is(Null, TypeId::TEXT, out);
+        }
+        write_text(value, out);
+        return Ok(());
     };
-    let sent = match (ty.class(), value) {
-        (_, Null) => Null,
-        (Class::Int4, Int2(n)) => Int4(n.into()),
-        (Class::Int8, Int2(n)) => Int8(n.into()),
-        (Class::Int8, Int4(n)) => Int8(n.into()),
-        (Class::Float8, Int2(n)) => Float8(n.into()),
-        (Class::Float8, Int4(n)) => Float8(n.into()),
-        (Class::Bool, Bool(_))
+    match (ty.class(), value) {
+        (_, Null)
+        | (Class::Bool, Bool(_))
         | (Class::Int2, Int2(_))
         | (Class::Int4, Int4(_))
         | (Class::Int8, Int8(_))
         | (Class::Float8, Float8(_))
         | (Class::Numeric, Numeric(_) | Packed(_))
-        | (Class::Text, Text(_))
         | (Class::Bytea, Bytea(_))
         | (Class::Date, Date(_))
         | (Class::Timestamp, Timestamp(_))
-        | (Class::Timestamptz, Timestamptz(_)) => value,
-        (Class::Opaque(_), Opaque(of, _)) if of == ty && binary::check_sent(ty).is_ok() => value,
-        _ => return None,
-    };
-    // A text is not padded here.
-    let ty = if matches!(ty.class(), Class::Text) { TypeId::TEXT } else { ty };
-    Some((sent, Type::new(ty)))
+        | (Class::Timestamptz, Timestamptz(_)) => return as_it_is(value, ty, out),
+        // A text is not padded here.
+        (Class::Text, Text(_)) => return as_it_is(value, TypeId::TEXT, out),
+        (Class::Int4, Int2(n)) => return as_it_is(Int4(n.into()), ty, out),
+        (Class::Int8, Int2(n)) => return as_it_is(Int8(n.into()), ty, out),
+        (Class::Int8, Int4(n)) => return as_it_is(Int8(n.into()), ty, out),
+        _ => {}
+    }
+    let given = value.to_owned();
+    let from = given.type_id().unwrap_or(TypeId::TEXT);
+    if from == ty {
+        return as_it_is(value, ty, out);
+    }
+    if cast::cast_context(from, ty).is_none_or(|c| c > CastContext::Assignment) {
+        let message =
+            format!("parameter ${} is of type {} but the value given is {}", i + 1, ty.name(), from.name());
+        return Err(SqlError::new("42804", message));
+    }
+    let brought = cast::cast(given, from, Type::new(ty), false, &Context::EMPTY)?;
+    as_it_is(brought.as_ref(&mut vec![]), ty, out)
 }
 
 /// Appends a value as its text, behind its length.
 fn write_text(value: ValueRef<'_>, out: &mut Vec<u8>) {
     let at = out.len();
     out.extend([0; 4]);
-    let mut shown = String::new();
     match value {
         ValueRef::Text(t) => out.extend_from_slice(t.as_bytes()),
         other => {
             let ty = other.to_owned().type_id().unwrap_or(TypeId::TEXT);
-            text::output(other, Type::new(ty), &mut shown);
-            out.extend_from_slice(shown.as_bytes())
+            text::output(other, Type::new(ty), out)
         }
     }
     let length = (out.len() - at - 4) as u32;

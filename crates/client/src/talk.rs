@@ -13,12 +13,14 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often somebody who waits looks whether to ask for its end (T2).
 const LOOK: Duration = Duration::from_millis(100);
 /// In which the server hears that.
 const TO_HEAR: Duration = Duration::from_secs(2);
+/// In which a server says whether it lets somebody in; PostgreSQL gives its clients as long.
+const TO_LOG_IN: Duration = Duration::from_secs(60);
 /// Bytes that are read at once; what is used at least, if more is there.
 const ROOM: usize = 32 << 10;
 /// No message of PostgreSQL's is longer.
@@ -61,6 +63,9 @@ pub struct Talk {
     key: Vec<u8>,
     cancel: Arc<Cancel>,
     has_asked: bool,
+    is_given_up: bool,
+    /// Until then something has to come.
+    deadline: Option<Instant>,
 }
 
 impl Talk {
@@ -82,6 +87,8 @@ impl Talk {
             key: vec![],
             cancel: Arc::new(Cancel::new()),
             has_asked: false,
+            is_given_up: false,
+            deadline: None,
         };
         talk.log_in(application, tell)?;
         Ok(talk)
@@ -91,6 +98,11 @@ impl Talk {
     }
     pub fn cancel(&self) -> &Arc<Cancel> {
         &self.cancel
+    }
+    /// Nothing more is sent.
+    pub fn give_up(&mut self) {
+        self.output.clear();
+        self.is_given_up = true
     }
     /// What is asked from now on is a piece of work of its own (T2).
     pub fn begin(&mut self) {
@@ -125,7 +137,7 @@ impl Talk {
 
     /// The next message, however long it takes (T2). It can be looked at until [`Talk::forget`].
     #[inline]
-    pub fn next(&mut self) -> Result<Frame> {
+    pub fn receive(&mut self) -> Result<Frame> {
         loop {
             let rest = &self.input[self.at..self.filled];
             if let Some(head) = rest.first_chunk::<5>() {
@@ -151,9 +163,13 @@ impl Talk {
     }
     /// What was given out is not looked at any more.
     pub fn forget(&mut self) {
-        self.input.copy_within(self.at..self.filled, 0);
-        self.filled -= self.at;
-        self.at = 0
+        // What is moved is no more than what was given out: else each of many short messages would move all
+        // that came behind it.
+        let rest = self.filled - self.at;
+        if self.at >= rest {
+            self.input.copy_within(self.at..self.filled, 0);
+            (self.at, self.filled) = (0, rest)
+        }
     }
     #[cold]
     #[inline(never)]
@@ -173,11 +189,21 @@ impl Talk {
                     return Ok(());
                 }
                 Err(e) => match e.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => self.ask_to_end(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
+                        if self.deadline.is_some_and(|d| Instant::now() > d) {
+                            let message = format!("the server does not answer within {TO_LOG_IN:?}");
+                            return Err(Error::new(ErrorKind::TimedOut, message));
+                        }
+                        self.ask_to_end()
+                    }
                     _ => return Err(e),
                 },
             }
         }
+    }
+    /// The server is asked anew, if it is still to end.
+    pub fn ask_again(&mut self) {
+        self.has_asked = false
     }
     fn ask_to_end(&mut self) {
         if !self.cancel.is_told() || std::mem::replace(&mut self.has_asked, true) {
@@ -187,9 +213,9 @@ impl Talk {
         let message = [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat();
         // If it does not get there, the statement goes on, as it would have without. The server closes the
         // connection when it has heard: what it does after that is not meant.
-        let _ = self.address.dial().and_then(|mut c| {
-            c.write_all(&message)?;
+        let _ = self.address.dial(TO_HEAR).and_then(|mut c| {
             c.set_timeout(Some(TO_HEAR))?;
+            c.write_all(&message)?;
             c.read(&mut [0])
         });
     }
@@ -213,14 +239,18 @@ impl Talk {
         let body = settings.iter().fold(vec![0, 3, 0, 0], |b, s| [&b[..], s.as_bytes(), b"\0"].concat());
         let length = (body.len() as u32 + 5).to_be_bytes();
         self.send_all(&[&length[..], &body, b"\0"].concat())?;
-        let mut scram: Option<ScramSha256> = None;
+        let (mut scram, mut is_proved) = (None::<ScramSha256>, false);
+        let until = Instant::now() + TO_LOG_IN;
+        self.deadline = Some(until);
         loop {
             self.forget();
-            let frame = self.next()?;
+            let frame = self.receive()?;
             match frame.kind {
                 b'R' => {
                     let mut body = self.body(&frame);
                     let said = match body.i32()? {
+                        // Who has begun to prove that it knows the password has to go through with it.
+                        0 if scram.is_some() && !is_proved => return Err(garbled().into()),
                         0 => continue,
                         10 => {
                             let given = password.clone().or_else(|| std::env::var("PGPASSWORD").ok());
@@ -251,6 +281,7 @@ impl Talk {
                         }
                         12 => {
                             scram.as_mut().ok_or_else(garbled)?.finish(body.0)?;
+                            is_proved = true;
                             continue;
                         }
                         other => {
@@ -263,7 +294,10 @@ impl Talk {
                 b'K' => self.key = self.body(&frame).0.to_vec(),
                 b'E' => return Err(Report::read(self.body(&frame).0, "")?.error.into()),
                 b'N' => tell(&Report::read(self.body(&frame).0, "")?),
-                b'Z' => return Ok(()),
+                b'Z' => {
+                    self.deadline = None;
+                    return Ok(());
+                }
                 _ => {}
             }
         }
@@ -272,7 +306,10 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // Who is gone already needs no farewell.
-        let _ = self.send(b'X', b"");
+        // Who is gone already needs no farewell; of what was not sent nobody knows that it would be.
+        self.output.clear();
+        if !self.is_given_up {
+            let _ = self.send(b'X', b"");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! TLS, and whether a certificate is believed.
 //!
 //! - **T1** A password is proved, never sent, and bound to the server's certificate where that can be: so
-//!   that `sslmode=require`, which does not look at who has signed the certificate, still finds out somebody
-//!   who stands between.
+//!   that `sslmode=require`, which does not look at who has signed the certificate, finds out somebody who
+//!   stands between and passes the proof on. Who asks for none is believed, as libpq does. A wish to break off
+//!   a statement, with its key, goes unencrypted.
 use crate::address::{Address, Encryption};
 use ondol_wire::certificate;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -94,7 +95,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// The socket, encrypted as the address says.
-pub fn encrypted(address: &Address, socket: TcpStream) -> io::Result<Box<Encrypted>> {
+pub fn encrypted(address: &Address, mut socket: TcpStream) -> io::Result<Box<Encrypted>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let roots = match &address.roots {
         Some(path) if address.encryption == Encryption::VerifyFull => {
@@ -120,7 +121,11 @@ pub fn encrypted(address: &Address, socket: TcpStream) -> io::Result<Box<Encrypt
         .with_no_client_auth();
     config.alpn_protocols = vec![b"postgresql".to_vec()];
     let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
-    let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    // Now, while reads wait for as long as connecting may take.
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket)?;
+    }
     Ok(Box::new(StreamOwned::new(connection, socket)))
 }
 

@@ -269,6 +269,67 @@ fn what_cannot_be_is_told() {
     }
 }
 
+/// What is refused since the connection is lost is not sent later.
+#[test]
+fn nothing_is_sent_when_it_is_lost() {
+    let served = Served::new();
+    for whereto in ways(&served) {
+        let mut c = connect(&whereto);
+        c.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (n int)").expect("a table");
+        let s = c.prepare("SELECT 1").expect("a statement");
+        // It is lost on purpose: with a closure's panic nobody knows how much was taken.
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            c.for_each(&s, &[], |_| panic!("on purpose"))
+        }));
+        assert!(panicked.is_err() && c.is_lost());
+        assert_eq!(c.execute("INSERT INTO t VALUES (1)").expect_err("lost").sqlstate(), "08003");
+        assert_eq!(c.prepare("SELECT 1").map(|_| ()).expect_err("lost").sqlstate(), "08003");
+        drop(c);
+        served.has(0);
+        let mut d = connect(&whereto);
+        assert_eq!(d.execute("SELECT * FROM t").expect("no row"), 0)
+    }
+}
+
+/// An error that comes with the commit is that of the batch, and of a call.
+#[test]
+fn errors_of_commits() {
+    let served = Served::new();
+    for whereto in ways(&served) {
+        let mut c = connect(&whereto);
+        c.execute(
+            "DROP TABLE IF EXISTS part, whole; CREATE TABLE whole (id int PRIMARY KEY);
+             CREATE TABLE part (id int REFERENCES whole DEFERRABLE INITIALLY DEFERRED)",
+        )
+        .expect("tables");
+        let insert = c.prepare("INSERT INTO part VALUES ($1)").expect("a statement");
+        for commit in [Commit::Together, Commit::Each] {
+            let mut batch = Batch::new(commit);
+            for n in 0..2 {
+                batch.add(&insert, &[ValueRef::Int4(n)]).expect("a call")
+            }
+            let state = match c.run(&batch) {
+                Ok(answers) => answers.affected(1).expect_err("no such row").sqlstate(),
+                Err(e) => e.sqlstate(),
+            };
+            assert_eq!(state, "23503", "{commit:?}");
+            assert!(!c.is_lost() && c.answers(&batch).rows(0).is_err())
+        }
+        assert_eq!(c.execute("SELECT * FROM part").expect("a count"), 0);
+        // A statement is one client's; many parameters are one statement's.
+        let mut d = connect(&whereto);
+        assert_eq!(
+            d.query(&insert, &[ValueRef::Int4(1)]).map(|_| ()).expect_err("not its").sqlstate(),
+            "26000"
+        );
+        let many: Vec<String> = (1..=40_000).map(|n| format!("${n}::int4")).collect();
+        let s = d.prepare(&format!("SELECT cardinality(ARRAY[{}])", many.join(", "))).expect("a statement");
+        assert_eq!(one::<i32>(&d.query(&s, &vec![ValueRef::Int4(1); 40_000]).expect("a row")), 40_000);
+        // A zero byte would be a text's end.
+        assert_eq!(d.execute("SELECT 1 \0 nonsense").expect_err("a zero").sqlstate(), "22021")
+    }
+}
+
 /// A server that has no memory to give is talked to over the socket, unless memory is required.
 #[test]
 fn memory_is_not_all_there_is() {

@@ -1,16 +1,20 @@
 //! One kind of connection to a database, whether it is in this process or a server has it.
 //!
 //! - **W1** A folder is opened once by a process: its connections share the database, which is closed with
-//!   the last of them. Who opens one waits until another thread has opened or closed it.
+//!   the last of them. Who opens one waits until another thread has opened or closed one.
 //! - **W2** A folder that a server has is talked to through the server, in memory if it gives some.
+//! - **W3** A process that is a copy of another, by fork, has none of its connections: it neither uses nor ends
+//!   them, since the other goes on with them.
+//! - **W4** Calls give the same by both ways: values are brought to parameters as by an assignment, texts are in
+//!   PostgreSQL's usual styles, and rows have the columns that were described.
 use crate::session::batch::Batch;
 use crate::session::rows::FromValue;
 use crate::session::split;
 use crate::{Canceller, Column, Database, Prepared, Session};
+use ondol_base::fork;
 pub use ondol_client::Commit;
 use ondol_client::{Address, Client, FromSent, SharedMemory};
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
-use std::borrow::Cow;
+use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,6 +31,8 @@ fn open() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<Shared>>> {
 struct Shared {
     folder: PathBuf,
     database: Database,
+    /// W3
+    of: u32,
 }
 
 impl Shared {
@@ -36,11 +42,11 @@ impl Shared {
         // A folder that is not there yet has no name of its own before it is made.
         let known = std::fs::canonicalize(path).ok();
         if let Some(shared) = known.and_then(|folder| all.get(&folder)?.upgrade()) {
-            return Ok(shared);
+            return if shared.of == fork::copies() { Ok(shared) } else { Err(copied()) };
         }
         let database = Database::open(path)?;
         let folder = std::fs::canonicalize(path).map_err(io)?;
-        let shared = Arc::new(Shared { folder: folder.clone(), database });
+        let shared = Arc::new(Shared { folder: folder.clone(), database, of: fork::copies() });
         all.insert(folder, Arc::downgrade(&shared));
         Ok(shared)
     }
@@ -49,7 +55,10 @@ impl Shared {
         let mut all = open();
         match Arc::into_inner(self) {
             Some(last) => {
-                all.remove(&last.folder);
+                // Not that of a folder that was made anew meanwhile.
+                if all.get(&last.folder).is_some_and(|shared| shared.strong_count() == 0) {
+                    all.remove(&last.folder);
+                }
                 last.database.close()
             }
             None => Ok(()),
@@ -130,6 +139,8 @@ impl Cancel {
 pub struct Connection {
     place: Option<Place>,
     statements: Vec<Option<Made>>,
+    /// W3
+    of: u32,
 }
 
 /// Calls of prepared statements, which are run together, and can be run again.
@@ -250,9 +261,60 @@ pub enum Row<'c> {
     Sent(ondol_client::Row<'c>),
 }
 
-/// Rust types that a value can be read as, wherever it comes from.
-pub trait FromRow<'c>: FromValue<'c> + FromSent<'c> {}
-impl<'c, T: FromValue<'c> + FromSent<'c>> FromRow<'c> for T {}
+/// Rust types that a value can be read as, wherever it comes from (W4). Integers and reals widen; moments are
+/// read as an `i64` of microseconds since 2000, dates as days since then. NULL needs an `Option`.
+pub trait FromRow<'c>: FromSent<'c> {
+    /// # Errors
+    /// 42804, if the value is of another type, or NULL.
+    fn from_own(value: ValueRef<'c>, column: &Column) -> SqlResult<Self>;
+}
+
+macro_rules! as_usual {
+    ($($ty:ty),*) => {
+        $(impl<'c> FromRow<'c> for $ty {
+            fn from_own(value: ValueRef<'c>, column: &Column) -> SqlResult<Self> {
+                <$ty as FromValue<'c>>::from_value(value, column)
+            }
+        })*
+    };
+}
+as_usual!(bool, i16, i32, &'c str, Value, Numeric);
+
+impl<'c> FromRow<'c> for i64 {
+    fn from_own(value: ValueRef<'c>, column: &Column) -> SqlResult<i64> {
+        match value {
+            ValueRef::Date(days) => Ok(days.into()),
+            ValueRef::Opaque(TypeId::OID, b) => {
+                Ok(b.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)).into())
+            }
+            value => FromValue::from_value(value, column),
+        }
+    }
+}
+impl<'c> FromRow<'c> for f64 {
+    fn from_own(value: ValueRef<'c>, column: &Column) -> SqlResult<f64> {
+        match value {
+            ValueRef::Opaque(TypeId::FLOAT4, b) => {
+                Ok(b.first_chunk().map_or(0.0, |b| f32::from_le_bytes(*b)).into())
+            }
+            value => FromValue::from_value(value, column),
+        }
+    }
+}
+impl<'c> FromRow<'c> for &'c [u8] {
+    fn from_own(value: ValueRef<'c>, column: &Column) -> SqlResult<&'c [u8]> {
+        match value {
+            // In a form that is the database's own.
+            ValueRef::Opaque(..) => FromValue::from_value(ValueRef::Bool(false), column),
+            value => FromValue::from_value(value, column),
+        }
+    }
+}
+impl<'c, T: FromRow<'c>> FromRow<'c> for Option<T> {
+    fn from_own(value: ValueRef<'c>, column: &Column) -> SqlResult<Option<T>> {
+        if value.is_null() { Ok(None) } else { T::from_own(value, column).map(Some) }
+    }
+}
 
 impl<'c> Row<'c> {
     /// The number of values.
@@ -278,18 +340,28 @@ impl<'c> Row<'c> {
     /// 42804, if it is of another type; 22023, if there is no such column.
     pub fn get<T: FromRow<'c>>(&self, i: usize) -> SqlResult<T> {
         match self {
-            Row::Own(row) => row.get(i),
+            Row::Own(row) => match row.columns().get(i) {
+                Some(column) => T::from_own(row.value(i), column),
+                None => Err(missing("column", row.len(), i)),
+            },
             Row::Sent(row) => row.get(i),
         }
     }
-    /// Appends the value in column `i` as PostgreSQL writes it; false (and nothing written) for NULL.
+    /// Appends the value in column `i` as PostgreSQL writes it in its usual styles, moments with a zone in UTC,
+    /// whatever the session's settings are; false (and nothing written) for NULL.
     ///
     /// # Errors
     /// 22023, if there is no such column.
     pub fn text(&self, i: usize, out: &mut String) -> SqlResult<bool> {
         match self {
-            Row::Own(row) if i < row.len() => Ok(row.text(i, out)),
-            Row::Own(row) => Err(missing("column", row.len(), i)),
+            Row::Own(row) => {
+                let column = row.columns().get(i).ok_or_else(|| missing("column", row.len(), i))?;
+                let value = row.value(i);
+                if !value.is_null() {
+                    text::output(value, column.ty, out)
+                }
+                Ok(!value.is_null())
+            }
             Row::Sent(row) => row.text(i, out),
         }
     }
@@ -299,11 +371,18 @@ impl<'c> Row<'c> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Described {
     pub name: String,
+    /// Its type; that of texts, where only the server knows it.
     pub ty: Type,
+    /// PostgreSQL's, or the database's own, number of its type.
+    pub oid: u32,
 }
 
 fn closed() -> SqlError {
     SqlError::new("08003", "the connection is closed")
+}
+fn copied() -> SqlError {
+    SqlError::new("08003", "the connection is of the process that this one is a copy of")
+        .hint("Open the database after fork, or in a process that is started anew.")
 }
 
 impl Connection {
@@ -319,7 +398,7 @@ impl Connection {
             Some(address) => Connection::served(&address)?,
             None => Connection::place_of(Path::new(whereto))?,
         };
-        Ok(Connection { place: Some(place), statements: vec![] })
+        Ok(Connection { place: Some(place), statements: vec![], of: fork::copies() })
     }
     fn place_of(folder: &Path) -> SqlResult<Place> {
         match Shared::open(folder) {
@@ -350,7 +429,17 @@ impl Connection {
     pub fn close(mut self) -> SqlResult<()> {
         self.leave()
     }
+    fn place(&mut self) -> SqlResult<&mut Place> {
+        if self.of != fork::copies() {
+            return Err(copied());
+        }
+        self.place.as_mut().ok_or_else(closed)
+    }
     fn leave(&mut self) -> SqlResult<()> {
+        if self.of != fork::copies() {
+            std::mem::forget((self.place.take(), std::mem::take(&mut self.statements)));
+            return Ok(());
+        }
         self.statements.clear();
         match self.place.take() {
             Some(Place::Own { session, shared, .. }) => {
@@ -382,8 +471,11 @@ impl Connection {
     /// # Errors
     /// The first of a statement, behind which none is run; those before it stay done.
     pub fn execute(&mut self, sql: &str) -> SqlResult<u64> {
-        match self.place.as_mut().ok_or_else(closed)? {
-            Place::Own { session, .. } => Ok(session.execute(sql)?.last().map_or(0, |o| o.count)),
+        match self.place()? {
+            Place::Own { session, batch, .. } => {
+                batch.clear();
+                Ok(session.execute(sql)?.last().map_or(0, |o| o.count))
+            }
             Place::Server { client, .. } => {
                 split::split(sql).iter().try_fold(0, |_, statement| client.execute(statement))
             }
@@ -394,8 +486,11 @@ impl Connection {
     /// # Errors
     /// Those of what it says.
     pub fn prepare(&mut self, sql: &str) -> SqlResult<Statement> {
-        let made = match self.place.as_mut().ok_or_else(closed)? {
-            Place::Own { session, .. } => Made::Own(Box::new(session.prepare(sql)?)),
+        let made = match self.place()? {
+            Place::Own { session, batch, .. } => {
+                batch.clear();
+                Made::Own(Box::new(session.prepare(sql)?))
+            }
             Place::Server { client, .. } => Made::Sent(client.prepare(sql)?),
         };
         Ok(self.keep(made))
@@ -405,8 +500,9 @@ impl Connection {
     /// # Errors
     /// 26000, if there is none of that name that may be called.
     pub fn registered(&mut self, name: &str) -> SqlResult<Statement> {
-        let made = match self.place.as_mut().ok_or_else(closed)? {
-            Place::Own { session, .. } => {
+        let made = match self.place()? {
+            Place::Own { session, batch, .. } => {
+                batch.clear();
                 Made::Own(Box::new(session.prepare_by_name(&format!("ondol.{name}"))?))
             }
             Place::Server { client, .. } => Made::Sent(client.registered(name)?),
@@ -428,6 +524,10 @@ impl Connection {
         self.made(statement)?;
         match (self.statements[statement.0].take(), &mut self.place) {
             (Some(Made::Sent(made)), Some(Place::Server { client, .. })) => client.close(made),
+            (_, Some(Place::Own { batch, .. })) => {
+                batch.clear();
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -446,8 +546,8 @@ impl Connection {
     /// # Errors
     /// 26000, if the connection has it no more.
     pub fn columns(&self, statement: Statement) -> SqlResult<Vec<Described>> {
-        let own = |c: &Column| Described { name: c.name.clone(), ty: c.ty };
-        let sent = |c: &ondol_client::Column| Described { name: c.name.clone(), ty: c.ty };
+        let own = |c: &Column| Described { name: c.name.clone(), ty: c.ty, oid: c.ty.id.oid() };
+        let sent = |c: &ondol_client::Column| Described { name: c.name.clone(), ty: c.ty, oid: c.oid };
         Ok(match self.made(statement)? {
             Made::Own(made) => made.columns().iter().map(own).collect(),
             Made::Sent(made) => made.columns().iter().map(sent).collect(),
@@ -461,13 +561,22 @@ impl Connection {
     /// Of calls that commit together, that of the first call that failed. Of others, what keeps any of them
     /// from being run: a statement that is not there, or a connection that is lost.
     pub fn run(&mut self, calls: &Calls) -> SqlResult<Answers<'_>> {
+        if self.of != fork::copies() {
+            return Err(copied());
+        }
         match self.place.as_mut().ok_or_else(closed)? {
-            Place::Own { session, batch, .. } => run_own(session, &self.statements, calls, batch)?,
-            Place::Server { client, batch } => run_sent(client, batch, &self.statements, calls)?,
+            Place::Own { session, batch, .. } => {
+                let done = run_own(session, &self.statements, calls, batch);
+                done.inspect_err(|_| batch.clear())?
+            }
+            Place::Server { client, batch } => {
+                let done = run_sent(client, batch, &self.statements, calls);
+                done.inspect_err(|_| batch.clear())?
+            }
         }
         self.answers()
     }
-    /// Once more what was given last, if nothing was done since.
+    /// Once more what was given last, if it did not fail and nothing was done since.
     ///
     /// # Errors
     /// 08003, if the connection is closed.
@@ -493,62 +602,82 @@ fn made(statements: &[Option<Made>], statement: Statement) -> SqlResult<&Made> {
     })
 }
 
-/// Whether a value is taken by a parameter as it is.
-fn fits(value: &Value, ty: TypeId) -> bool {
-    value.type_id().is_none_or(|of| of == ty)
-}
-
 fn run_own(
     session: &mut Session,
     statements: &[Option<Made>],
     calls: &Calls,
     batch: &mut Batch,
 ) -> SqlResult<()> {
-    // What a parameter wants: a text is a literal of its type, other values take the casts of an assignment.
-    let mut values = Cow::Borrowed(&calls.values);
-    let (mut prepared, mut wrong) = (Vec::with_capacity(calls.len()), vec![]);
-    for (i, (statement, range)) in calls.calls.iter().enumerate() {
+    batch.clear();
+    let mut all = Vec::with_capacity(calls.len());
+    for (statement, range) in &calls.calls {
         let Made::Own(made) = made(statements, *statement)? else { return Err(closed()) };
-        let wanted = made.params();
-        if range.len() != wanted.len() {
-            let message = format!("expected {} parameters, found {}", wanted.len(), range.len());
+        let (given, wanted) = (&calls.values[range.clone()], made.params());
+        if given.len() != wanted.len() {
+            let message = format!("expected {} parameters, found {}", wanted.len(), given.len());
             return Err(SqlError::new("08P01", message));
         }
-        let given = &calls.values[range.clone()];
-        if !given.iter().zip(wanted).all(|(v, ty)| fits(v, *ty)) {
-            let fitted = session.fit(given, wanted).map(|all| all.into_iter().map(Cow::into_owned).collect());
-            match session.ended::<Vec<Value>>(fitted) {
-                Ok(fitted) => values.to_mut()[range.clone()].clone_from_slice(&fitted),
-                Err(e) if calls.commit == Commit::Each => {
-                    wrong.push((i, e));
-                    continue;
-                }
-                Err(e) => return Err(e),
-            }
-        }
-        prepared.push((&**made, range.clone()))
+        all.push((&**made, given))
     }
-    let mut scratch = vec![vec![]; values.len()];
-    let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
-    let all: Vec<(&Prepared, &[ValueRef<'_>])> =
-        prepared.into_iter().map(|(made, range)| (made, &refs[range])).collect();
     if calls.commit == Commit::Each || session.in_transaction() || calls.is_empty() {
-        session.call_each(&all, batch)?;
-        wrong.into_iter().for_each(|(i, e)| batch.put_error(i, e));
-        return match calls.commit {
-            Commit::Each => Ok(()),
-            Commit::Together => first_error(batch),
-        };
+        return run_calls(session, &all, calls.commit, batch);
     }
     session.execute("BEGIN")?;
-    let done = session.call_each(&all, batch).and_then(|()| first_error(batch));
-    match done {
+    match run_calls(session, &all, calls.commit, batch) {
         Ok(()) => session.commit().map(|_| ()),
         Err(e) => {
             session.rollback();
             Err(e)
         }
     }
+}
+
+/// Runs calls, of which some may have values that are not brought to what their statement takes (W4): then
+/// those before are run first, since theirs may be the first error.
+fn run_calls(
+    session: &mut Session,
+    calls: &[(&Prepared, &[Value])],
+    commit: Commit,
+    batch: &mut Batch,
+) -> SqlResult<()> {
+    let mut rest = calls;
+    while !rest.is_empty() {
+        let (mut fitted, mut wrong) = (Vec::with_capacity(rest.len()), None);
+        for (made, given) in rest {
+            match session.fit(given, made.params()) {
+                Ok(values) => fitted.push(values),
+                Err(e) => {
+                    wrong = Some(e);
+                    break;
+                }
+            }
+        }
+        let (run, behind) = rest.split_at(fitted.len());
+        let mut scratch: Vec<Vec<Vec<u8>>> = fitted.iter().map(|v| vec![vec![]; v.len()]).collect();
+        let refs: Vec<Vec<ValueRef<'_>>> = (fitted.iter().zip(&mut scratch))
+            .map(|(values, room)| values.iter().zip(room).map(|(v, s)| Value::as_ref(v, s)).collect())
+            .collect();
+        let run: Vec<(&Prepared, &[ValueRef<'_>])> =
+            run.iter().zip(&refs).map(|((made, _), refs)| (*made, refs.as_slice())).collect();
+        let before = batch.len();
+        session.call_more(&run, batch)?;
+        batch.compare(before, &run);
+        if commit == Commit::Together {
+            first_error(batch)?
+        }
+        rest = match wrong {
+            Some(e) => {
+                let failed = session.ended::<()>(Err(e)).map(|()| Default::default());
+                batch.put(failed);
+                &behind[1..]
+            }
+            None => behind,
+        };
+        if commit == Commit::Together {
+            first_error(batch)?
+        }
+    }
+    Ok(())
 }
 
 fn first_error(batch: &Batch) -> SqlResult<()> {

@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 7] = [
     &["ondol-engine"],
     &["ondol-sql"],
     &["ondol"],
-    &["ondol-c"],
+    &["ondol-c", "ondol-python"],
 ];
 
 fn floor(name: &str) -> Option<usize> {
@@ -213,6 +213,7 @@ fn unsafe_code_and_the_outside_world_stay_below() {
         ("preload", true, false),
         ("client", false, true),
         ("c", true, false),
+        ("python", false, false),
     ] {
         let mut stack = vec![root.join(krate).join("src")];
         while let Some(dir) = stack.pop() {

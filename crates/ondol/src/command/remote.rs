@@ -47,7 +47,7 @@ impl Remote {
 
     fn next(&mut self) -> io::Result<Frame> {
         self.talk.forget();
-        self.talk.next()
+        self.talk.receive()
     }
     fn send(&mut self, kind: u8, body: &[u8]) -> io::Result<()> {
         self.talk.send(kind, body)

@@ -594,8 +594,8 @@ impl Talk {
         (from, done)
     }
 
-    /// The statement that the name means now (T4).
-    fn statement(&mut self, s: &mut Session, name: &str) -> SqlResult<Rc<Statement>> {
+    /// The statement that the name means now (T4); `is_asked`: it is to be described.
+    fn statement(&mut self, s: &mut Session, name: &str, is_asked: bool) -> SqlResult<Rc<Statement>> {
         let known = self.statements.get(name);
         if name.is_empty() {
             let message = "unnamed prepared statement does not exist";
@@ -605,9 +605,18 @@ impl Talk {
         if let Some(statement) = known.filter(|k| s.is_name_of(name, &k.prepared)) {
             return Ok(statement.clone());
         }
-        self.statements.remove(name);
         // A registered query is there without it (prepared/H3).
-        let prepared = s.prepare_by_name(name)?;
+        let prepared = match s.prepare_by_name(name) {
+            // A client knows what was described to it.
+            Ok(new) if known.is_some_and(|k| k.prepared.columns() != new.columns()) && !is_asked => {
+                return Err(SqlError::changed_result());
+            }
+            Ok(new) => new,
+            Err(e) => {
+                self.statements.remove(name);
+                return Err(e);
+            }
+        };
         let text = prepared.source().0.to_string();
         let fingerprint = Fingerprint::of(&text);
         let statement = Rc::new(Statement { prepared, text, from: 0, fingerprint });
@@ -616,7 +625,7 @@ impl Talk {
     }
 
     fn bind(&mut self, s: &mut Session, bind: &Bind<'_>) -> SqlResult<()> {
-        let statement = self.statement(s, bind.statement)?;
+        let statement = self.statement(s, bind.statement, false)?;
         let prepared = &statement.prepared;
         let violation = |message: String| Err(SqlError::new(PROTOCOL_VIOLATION, message));
         if bind.forms.len() > 1 && bind.forms.len() != bind.len() {
@@ -686,7 +695,7 @@ impl Talk {
 
     fn describe(&mut self, s: &mut Session, target: Target<'_>, connection: &Connection) -> SqlResult<()> {
         let (statement, forms) = match target {
-            Target::Statement(name) => (self.statement(s, name)?, &[][..]),
+            Target::Statement(name) => (self.statement(s, name, true)?, &[][..]),
             Target::Portal(name) => {
                 let Some(portal) = self.portals.get(name) else {
                     let columns = s.columns_of_cursor(name).ok_or_else(|| no_portal(name))?;

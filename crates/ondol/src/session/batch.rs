@@ -11,7 +11,7 @@ use ondol_engine::{STALE, Token};
 use ondol_sql::code::program::Tag;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::{self, Env, Outcome, Sink};
-use ondol_types::{SqlError, SqlResult, ValueRef};
+use ondol_types::{SqlError, SqlResult, Value, ValueRef};
 use std::sync::Arc;
 
 /// The results of a batch of calls, and the memory for the next one.
@@ -50,11 +50,28 @@ impl Batch {
         let good = self.rows.iter().zip(&self.outcomes).filter(|(_, o)| o.is_ok());
         good.flat_map(|(r, _)| r.iter())
     }
-    /// Call `i`, which was not among them, counts as one that failed.
+    pub(crate) fn clear(&mut self) {
+        self.outcomes.clear()
+    }
+    /// One more call: rows changed or given, its commit, its rows.
+    pub(crate) fn put(&mut self, done: SqlResult<(u64, Option<Token>, Rows)>) {
+        let at = self.outcomes.len();
+        self.room(at + 1);
+        self.outcomes.push(done.map(|(rows_affected, token, rows)| {
+            self.rows[at] = rows;
+            Outcome { rows_affected, tag: Tag::Select, token }
+        }))
+    }
+    /// Calls from `from` on whose rows have other columns than was said have failed.
     #[cfg(feature = "connect")]
-    pub(crate) fn put_error(&mut self, i: usize, e: SqlError) {
-        self.outcomes.insert(i, Err(e));
-        self.rows.insert(i, Rows::new())
+    pub(crate) fn compare(&mut self, from: usize, calls: &[(&Prepared, &[ValueRef<'_>])]) {
+        for (i, (prepared, _)) in calls.iter().enumerate() {
+            let (found, said) = (self.rows[from + i].columns(), prepared.columns());
+            let is_same = found.is_empty() || std::ptr::eq(found, said) || found == said;
+            if self.outcomes[from + i].is_ok() && !is_same {
+                self.outcomes[from + i] = Err(SqlError::changed_result())
+            }
+        }
     }
     fn room(&mut self, calls: usize) {
         if self.rows.len() < calls {
@@ -132,12 +149,34 @@ impl Session {
 
     /// Calls prepared statements of any kinds, one after the other, and waits for all commits together, as
     /// [`Session::call_batch`] does. Neighbouring calls of one statement are interleaved, and share a
-    /// snapshot if they read.
+    /// snapshot if they read. A statement without a plan, as SHOW or CREATE TABLE, waits for itself.
     pub fn call_each(&mut self, calls: &[(&Prepared, &[ValueRef<'_>])], batch: &mut Batch) -> SqlResult<()> {
+        batch.clear();
+        self.call_more(calls, batch)
+    }
+    /// The same, and keeps what the batch has.
+    pub(crate) fn call_more(
+        &mut self,
+        calls: &[(&Prepared, &[ValueRef<'_>])],
+        batch: &mut Batch,
+    ) -> SqlResult<()> {
+        for run in calls.chunk_by(|a, b| a.0.is_planned() == b.0.is_planned()) {
+            if run[0].0.is_planned() {
+                self.call_planned(run, batch)?;
+                continue;
+            }
+            for (prepared, params) in run {
+                let params: Vec<Value> = params.iter().map(ValueRef::to_owned).collect();
+                let done = self.execute_prepared(prepared, &params);
+                batch.put(done.map(|o| (o.count, o.token, o.rows.unwrap_or_default())))
+            }
+        }
+        Ok(())
+    }
+    fn call_planned(&mut self, calls: &[(&Prepared, &[ValueRef<'_>])], batch: &mut Batch) -> SqlResult<()> {
         let mut waits = false;
         let done = self.timed(|s| {
             waits = s.connection.defer();
-            batch.outcomes.clear();
             let mut params = Vec::with_capacity(calls.len());
             for run in calls.chunk_by(|a, b| std::ptr::eq(a.0, b.0)) {
                 params.clear();

@@ -169,7 +169,7 @@ impl Talk {
             let known = reads.last().filter(|_| name == bind.statement);
             let statement = match known {
                 Some(last) => last.statement.clone(),
-                None => match self.statement(s, bind.statement) {
+                None => match self.statement(s, bind.statement, false) {
                     Ok(statement) => statement,
                     Err(_) => break,
                 },
