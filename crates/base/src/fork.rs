@@ -1,5 +1,5 @@
-//! Whether the process is a copy of another. A copy has the memory of the other and its descriptors, but none of
-//! its threads: what both would go on with is neither's.
+//! Whether the process is a copy of another. A copy has the memory of the other and its descriptors, but none
+//! of its threads: what both would go on with is neither's.
 #![allow(unsafe_code, reason = "the C library is asked to tell")]
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};

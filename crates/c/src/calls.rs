@@ -19,14 +19,14 @@ pub extern "C" fn ondol_calls_new(commit: c_int) -> *mut ondol_calls {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_calls_free(calls: *mut ondol_calls) {
     if !calls.is_null() {
-        // SAFETY: P1: `ondol_calls_new` has made it.
+        // SAFETY: c/P1: `ondol_calls_new` has made it.
         drop(unsafe { Box::from_raw(calls) })
     }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_calls_clear(calls: *mut ondol_calls) {
-    // SAFETY: P1
+    // SAFETY: c/P1
     if let Some(calls) = unsafe { calls.as_mut() } {
         calls.0.clear()
     }
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn ondol_calls_clear(calls: *mut ondol_calls) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_add(calls: *mut ondol_calls, statement: c_int) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     let (Some(calls), Ok(n)) = (unsafe { calls.as_mut() }, usize::try_from(statement)) else { return -1 };
     calls.0.begin(Statement::of_number(n));
     c_int::try_from(calls.0.len() - 1).unwrap_or(-1)
@@ -44,9 +44,9 @@ pub unsafe extern "C" fn ondol_add(calls: *mut ondol_calls, statement: c_int) ->
 const MOST: usize = 65_535;
 
 /// # Safety
-/// P1
+/// c/P1
 unsafe fn set(calls: *mut ondol_calls, parameter: c_int, value: Value) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     let (Some(calls), Ok(n)) = (unsafe { calls.as_mut() }, usize::try_from(parameter)) else { return -1 };
     if calls.0.is_empty() || n >= MOST {
         return -1;
@@ -56,37 +56,37 @@ unsafe fn set(calls: *mut ondol_calls, parameter: c_int, value: Value) -> c_int 
 }
 
 /// # Safety
-/// P1
+/// c/P1
 unsafe fn bytes_of<'a>(bytes: *const c_void, length: usize) -> Option<&'a [u8]> {
     match (bytes.is_null(), length) {
         (true, 0) => Some(&[]),
         (true, _) => None,
-        // SAFETY: P1
+        // SAFETY: c/P1
         (false, _) => Some(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
     }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_set_null(calls: *mut ondol_calls, parameter: c_int) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { set(calls, parameter, Value::Null) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_set_bool(calls: *mut ondol_calls, parameter: c_int, value: c_int) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { set(calls, parameter, Value::Bool(value != 0)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_set_int(calls: *mut ondol_calls, parameter: c_int, value: i64) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { set(calls, parameter, Value::Int8(value)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_set_double(calls: *mut ondol_calls, parameter: c_int, value: f64) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { set(calls, parameter, Value::Float8(value)) }
 }
 
@@ -97,10 +97,10 @@ pub unsafe extern "C" fn ondol_set_text(
     text: *const c_char,
     length: usize,
 ) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     let Some(bytes) = (unsafe { bytes_of(text.cast(), length) }) else { return -1 };
     match std::str::from_utf8(bytes) {
-        // SAFETY: P1
+        // SAFETY: c/P1
         Ok(text) => unsafe { set(calls, parameter, Value::Text(text.into())) },
         Err(_) => -1,
     }
@@ -113,8 +113,8 @@ pub unsafe extern "C" fn ondol_set_bytes(
     bytes: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     let Some(bytes) = (unsafe { bytes_of(bytes, length) }) else { return -1 };
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { set(calls, parameter, Value::Bytea(bytes.to_vec())) }
 }

@@ -13,11 +13,11 @@ pub struct ondol {
     own: UnsafeCell<Own>,
 }
 
-/// What one thread at a time uses (P1).
+/// What one thread at a time uses (c/P1).
 pub struct Own {
     pub(crate) connection: Connection,
     error: Told,
-    /// P3
+    /// c/P3
     name: CString,
     pub(crate) kept: RefCell<Kept>,
 }
@@ -47,7 +47,7 @@ fn statement_of(n: c_int) -> Statement {
 /// The connection; its error if there is none.
 macro_rules! connection {
     ($pointer:ident) => {
-        // SAFETY: P1
+        // SAFETY: c/P1
         match unsafe { $crate::connection::own($pointer) } {
             Some(own) => own,
             None => {
@@ -60,9 +60,9 @@ macro_rules! connection {
 pub(crate) use connection;
 
 /// # Safety
-/// P1
+/// c/P1
 pub(crate) unsafe fn own<'a>(connection: *const ondol) -> Option<&'a mut Own> {
-    // SAFETY: P1; nobody else uses this part meanwhile.
+    // SAFETY: c/P1; nobody else uses this part meanwhile.
     unsafe { connection.as_ref().map(|c| &mut *c.own.get()) }
 }
 
@@ -74,7 +74,7 @@ pub extern "C" fn ondol_version() -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_open(whereto: *const c_char) -> *mut ondol {
-    // SAFETY: P1
+    // SAFETY: c/P1
     let opened = guarded(|| Connection::open(unsafe { text_of(whereto, "where to connect to") }?));
     match opened {
         Ok(connection) => {
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn ondol_close(connection: *mut ondol) -> c_int {
     if connection.is_null() {
         return 0;
     }
-    // SAFETY: P1: `ondol_open` has made it.
+    // SAFETY: c/P1: `ondol_open` has made it.
     let owned = unsafe { Box::from_raw(connection) };
     match guarded(|| owned.own.into_inner().connection.close()) {
         Ok(()) => 0,
@@ -109,10 +109,10 @@ pub unsafe extern "C" fn ondol_close(connection: *mut ondol) -> c_int {
 /// A text of the last error's.
 ///
 /// # Safety
-/// P1
+/// c/P1
 unsafe fn of_error(connection: *const ondol, part: impl Fn(&Told) -> Option<&CStr>) -> *const c_char {
     let pointer = |told: &Told| part(told).map_or(std::ptr::null(), CStr::as_ptr);
-    // SAFETY: P1
+    // SAFETY: c/P1
     match unsafe { own(connection) } {
         Some(c) => pointer(&c.error),
         // It stays where it is until the thread's next error.
@@ -122,39 +122,39 @@ unsafe fn of_error(connection: *const ondol, part: impl Fn(&Told) -> Option<&CSt
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_error(connection: *const ondol) -> *const c_char {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { of_error(connection, |e| Some(&e.message)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_sqlstate(connection: *const ondol) -> *const c_char {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { of_error(connection, |e| Some(&e.state)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_detail(connection: *const ondol) -> *const c_char {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { of_error(connection, |e| e.detail.as_deref()) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_hint(connection: *const ondol) -> *const c_char {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { of_error(connection, |e| e.hint.as_deref()) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_cancel(connection: *const ondol) {
     if !connection.is_null() {
-        // SAFETY: P1; this part of it is for all threads.
+        // SAFETY: c/P1; this part of it is for all threads.
         unsafe { &*connection }.cancel.tell()
     }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ondol_in_transaction(connection: *const ondol) -> c_int {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { own(connection) }.is_some_and(|c| c.connection.is_in_transaction()).into()
 }
 
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn ondol_execute(connection: *mut ondol, sql: *const c_cha
     let connection = connection!(connection);
     connection.told(|c| {
         c.kept.get_mut().clear();
-        // SAFETY: P1
+        // SAFETY: c/P1
         c.connection.execute(unsafe { text_of(sql, "a statement") }?)
     })
 }
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn ondol_prepare(connection: *mut ondol, sql: *const c_cha
     let connection = connection!(connection);
     connection.told(|c| {
         c.kept.get_mut().clear();
-        // SAFETY: P1
+        // SAFETY: c/P1
         Ok(c.connection.prepare(unsafe { text_of(sql, "a statement") }?)?.number())
     })
 }
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn ondol_registered(connection: *mut ondol, name: *const c
     let connection = connection!(connection);
     connection.told(|c| {
         c.kept.get_mut().clear();
-        // SAFETY: P1
+        // SAFETY: c/P1
         Ok(c.connection.registered(unsafe { text_of(name, "a name") }?)?.number())
     })
 }
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn ondol_column_name(
     statement: c_int,
     column: c_int,
 ) -> *const c_char {
-    // SAFETY: P1
+    // SAFETY: c/P1
     let Some(connection) = (unsafe { own(connection) }) else { return std::ptr::null() };
     let found: c_int = connection.told(|c| {
         let all = c.connection.columns(statement_of(statement))?;
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn ondol_run(connection: *mut ondol, calls: *const ondol_c
     let connection = connection!(connection);
     connection.told(|c| {
         c.kept.get_mut().clear();
-        // SAFETY: P1
+        // SAFETY: c/P1
         let calls = unsafe { calls.as_ref() }.ok_or_else(|| null("calls"))?;
         c.connection.run(&calls.0).map(|_| 0i8)
     })

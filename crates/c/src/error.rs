@@ -51,7 +51,7 @@ pub fn null(what: &str) -> Error {
     Error::new("22023", format!("expected {what}, found NULL"))
 }
 
-/// What `f` gives, or its panic as an error (P2).
+/// What `f` gives, or its panic as an error (c/P2).
 pub fn guarded<T>(f: impl FnOnce() -> ondol::Result<T>) -> ondol::Result<T> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
@@ -63,12 +63,12 @@ pub fn guarded<T>(f: impl FnOnce() -> ondol::Result<T>) -> ondol::Result<T> {
 /// The text that C has given.
 ///
 /// # Safety
-/// P1
+/// c/P1
 pub unsafe fn text_of<'a>(text: *const c_char, what: &str) -> ondol::Result<&'a str> {
     if text.is_null() {
         return Err(null(what));
     }
-    // SAFETY: P1
+    // SAFETY: c/P1
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| not_utf8())
 }

@@ -2,10 +2,10 @@
 use crate::connection::{Own, connection, ondol};
 use crate::error::null;
 use ::ondol::Error;
-use ::ondol::connect::{FromRow, Row};
+use ::ondol::connect::{FromRow, GivenRow};
 use std::ffi::{c_char, c_int, c_void};
 
-/// Texts that were given out (P3): none moves when another comes.
+/// Texts that were given out (c/P3): none moves when another comes.
 #[derive(Default)]
 pub struct Kept(Vec<Box<[u8]>>);
 
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn ondol_rows(connection: *mut ondol, call: c_int) -> i64 
 }
 
 impl Own {
-    fn row(&self, call: c_int, row: i64) -> ::ondol::Result<Row<'_>> {
+    fn row(&self, call: c_int, row: i64) -> ::ondol::Result<GivenRow<'_>> {
         self.connection.answers()?.row(number(call), number(row))
     }
     /// A value as `T`, to `take` it; 0 for NULL.
@@ -62,9 +62,9 @@ impl Own {
 /// Where a value is written to.
 ///
 /// # Safety
-/// P1
+/// c/P1
 unsafe fn to<'a, T>(place: *mut T) -> Result<&'a mut T, Error> {
-    // SAFETY: P1
+    // SAFETY: c/P1
     unsafe { place.as_mut() }.ok_or_else(|| null("a place for the value"))
 }
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn ondol_get_bool(
 ) -> c_int {
     let connection = connection!(connection);
     connection.told(|c| {
-        // SAFETY: P1
+        // SAFETY: c/P1
         let value = unsafe { to(value) }?;
         c.value((call, row, column), |v: bool| *value = v.into())
     })
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn ondol_get_int(
 ) -> c_int {
     let connection = connection!(connection);
     connection.told(|c| {
-        // SAFETY: P1
+        // SAFETY: c/P1
         let value = unsafe { to(value) }?;
         c.value((call, row, column), |v: i64| *value = v)
     })
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn ondol_get_double(
 ) -> c_int {
     let connection = connection!(connection);
     connection.told(|c| {
-        // SAFETY: P1
+        // SAFETY: c/P1
         let value = unsafe { to(value) }?;
         c.value((call, row, column), |v: f64| *value = v)
     })
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn ondol_get_text(
 ) -> c_int {
     let connection = connection!(connection);
     connection.told(|c| {
-        // SAFETY: P1
+        // SAFETY: c/P1
         let (text, length) = unsafe { (to(text)?, length.as_mut()) };
         let mut shown = String::new();
         if !c.row(call, row)?.text(number(column), &mut shown)? {
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn ondol_get_bytes(
 ) -> c_int {
     let connection = connection!(connection);
     connection.told(|c| {
-        // SAFETY: P1
+        // SAFETY: c/P1
         let (bytes, length) = unsafe { (to(bytes)?, to(length)?) };
         let kept = &c.kept;
         c.value((call, row, column), |v: &[u8]| {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Answer {
     /// How many rows' places come before it.
     pub first: usize,
-    /// Rows that it has changed, or given.
+    /// SentRows that it has changed, or given.
     pub affected: u64,
     pub error: Option<SqlError>,
 }
@@ -64,24 +64,24 @@ impl<'c> Answers<'c> {
     ///
     /// # Errors
     /// The call's own.
-    pub fn rows(&self, call: usize) -> SqlResult<Rows<'c>> {
+    pub fn rows(&self, call: usize) -> SqlResult<SentRows<'c>> {
         let first = self.answer(call)?.first;
         let end = self.found.answers.get(call + 1).map_or(self.found.rows.len(), |a| a.first);
         let places = self.found.rows.get(first..end).unwrap_or(&[]);
         let columns = self.calls.get(call).map_or(&[][..], |c| &c.columns);
-        Ok(Rows { columns, input: self.input, places })
+        Ok(SentRows { columns, input: self.input, places })
     }
 }
 
 /// The rows of a call.
 #[derive(Clone, Copy)]
-pub struct Rows<'c> {
+pub struct SentRows<'c> {
     columns: &'c [Column],
     input: &'c [u8],
     places: &'c [usize],
 }
 
-impl<'c> Rows<'c> {
+impl<'c> SentRows<'c> {
     pub fn columns(&self) -> &'c [Column] {
         self.columns
     }
@@ -92,16 +92,16 @@ impl<'c> Rows<'c> {
         self.places.is_empty()
     }
     /// The row at `i`, counted from 0; panics beyond the end, as indexing a slice does.
-    pub fn row(&self, i: usize) -> Row<'c> {
-        Row { columns: self.columns, values: Body(&self.input[self.places[i]..]) }
+    pub fn row(&self, i: usize) -> SentRow<'c> {
+        SentRow { columns: self.columns, values: Body(&self.input[self.places[i]..]) }
     }
     pub fn iter(&self) -> Iter<'c> {
         Iter { rows: *self, places: 0..self.len() }
     }
 }
 
-impl<'c> IntoIterator for Rows<'c> {
-    type Item = Row<'c>;
+impl<'c> IntoIterator for SentRows<'c> {
+    type Item = SentRow<'c>;
     type IntoIter = Iter<'c>;
     fn into_iter(self) -> Iter<'c> {
         self.iter()
@@ -110,13 +110,13 @@ impl<'c> IntoIterator for Rows<'c> {
 
 /// The rows of a call, one after the other.
 pub struct Iter<'c> {
-    rows: Rows<'c>,
+    rows: SentRows<'c>,
     places: std::ops::Range<usize>,
 }
 
 impl<'c> Iterator for Iter<'c> {
-    type Item = Row<'c>;
-    fn next(&mut self) -> Option<Row<'c>> {
+    type Item = SentRow<'c>;
+    fn next(&mut self) -> Option<SentRow<'c>> {
         self.places.next().map(|i| self.rows.row(i))
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -127,15 +127,15 @@ impl ExactSizeIterator for Iter<'_> {}
 
 /// One row, as the server has sent it.
 #[derive(Clone, Copy)]
-pub struct Row<'c> {
+pub struct SentRow<'c> {
     columns: &'c [Column],
     /// From the first value's length on.
     values: Body<'c>,
 }
 
-impl<'c> Row<'c> {
-    pub(crate) fn new(columns: &'c [Column], values: Body<'c>) -> Row<'c> {
-        Row { columns, values }
+impl<'c> SentRow<'c> {
+    pub(crate) fn new(columns: &'c [Column], values: Body<'c>) -> SentRow<'c> {
+        SentRow { columns, values }
     }
     pub fn columns(&self) -> &'c [Column] {
         self.columns
@@ -167,7 +167,7 @@ impl<'c> Row<'c> {
     /// Calls `f` with each value, until it fails.
     ///
     /// # Errors
-    /// Those of `f`; what [`Row::get`] says of a value that is none of its type.
+    /// Those of `f`; what [`SentRow::get`] says of a value that is none of its type.
     pub fn each(&self, mut f: impl FnMut(ValueRef<'_>) -> SqlResult<()>) -> SqlResult<()> {
         let (mut body, mut scratch) = (self.values, vec![]);
         for column in self.columns {
@@ -179,8 +179,8 @@ impl<'c> Row<'c> {
         }
         Ok(())
     }
-    /// Appends the value in column `i` as PostgreSQL writes it in its usual styles, moments in UTC; false (and
-    /// nothing written) for NULL.
+    /// Appends the value in column `i` as PostgreSQL writes it in its usual styles, moments in UTC; false
+    /// (and nothing written) for NULL.
     ///
     /// # Errors
     /// 22023, if there is no such column.

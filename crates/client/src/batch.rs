@@ -13,8 +13,8 @@ pub enum Commit {
     Together,
 }
 
-/// Calls of prepared statements, which go to the server in one message; neighbouring reads by a key wait there
-/// for the memory together. It can be run again, or cleared and filled again.
+/// Calls of prepared statements, which go to the server in one message; neighbouring reads by a key wait
+/// there for the memory together. It can be run again, or cleared and filled again.
 ///
 /// ```no_run
 /// use ondol_client::{Batch, Client, Commit, ValueRef};

@@ -1,6 +1,6 @@
 //! The client: statements, and batches of their calls.
 use crate::address::{Address, SharedMemory};
-use crate::answers::{Answer, Answers, Found, Row};
+use crate::answers::{Answer, Answers, Found, SentRow};
 use crate::batch::{Batch, Commit};
 use crate::message::{Body, Report, garbled};
 use crate::statement::{Column, Statement};
@@ -19,7 +19,7 @@ const CHUNK: usize = 64 << 10;
 
 const NO_COPY: &str = "COPY is not among what this client does";
 
-/// Rows that a server makes ahead of who takes them one by one.
+/// SentRows that a server makes ahead of who takes them one by one.
 const AHEAD: i32 = 500;
 /// Bytes of a message that has a portal without a name executed.
 const EXECUTE: usize = 10;
@@ -210,7 +210,7 @@ impl Client {
         &mut self,
         statement: &Statement,
         params: &[ValueRef<'_>],
-        mut f: impl FnMut(Row<'_>) -> SqlResult<bool>,
+        mut f: impl FnMut(SentRow<'_>) -> SqlResult<bool>,
     ) -> SqlResult<()> {
         let mut call = vec![];
         statement.call(params, AHEAD, &mut call)?;
@@ -227,7 +227,7 @@ impl Client {
                 match frame.kind {
                     b'D' if wants => {
                         body.i16()?;
-                        wants = f(Row::new(&statement.0.columns, body)).unwrap_or_else(|e| {
+                        wants = f(SentRow::new(&statement.0.columns, body)).unwrap_or_else(|e| {
                             failed = Some(e);
                             false
                         })
@@ -252,8 +252,8 @@ impl Client {
         })?;
         failed.map_or(Ok(()), Err)
     }
-    /// Runs a text of one or more statements without parameters; rows are dropped. The number of rows that the
-    /// last of them has changed, or given.
+    /// Runs a text of one or more statements without parameters; rows are dropped. The number of rows that
+    /// the last of them has changed, or given.
     ///
     /// # Errors
     /// The server's; 0A000 for COPY.

@@ -55,7 +55,7 @@ pub use stream::MemoryStream;
 #[cfg(feature = "client")]
 pub use {
     address::{Address, SharedMemory},
-    answers::{Answers, FromSent, Iter, Row, Rows},
+    answers::{Answers, FromSent, Iter, SentRow, SentRows},
     batch::{Batch, Commit},
     client::{Canceller, Client, Notice},
     ondol_types::{Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef},

@@ -3,7 +3,7 @@ use ondol_types::cast::{self, CastContext};
 use ondol_types::catalog::registered;
 use ondol_types::func::Context;
 use ondol_types::ty::Class;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, ValueRef, text};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, text};
 use ondol_wire::back::Message;
 use ondol_wire::binary;
 use std::sync::Arc;
@@ -103,25 +103,31 @@ impl Statement {
             return Err(SqlError::new("08P01", message));
         }
         let began = out.len();
-        let mut m = Message::begin(out, b'B').text("").text(&self.0.name);
-        // One form is that of all.
-        m = match params.iter().zip(wanted).any(|(value, ty)| is_text(*value, *ty)) {
-            false => m.i16(1).i16(1),
+        let m = Message::begin(out, b'B').text("").text(&self.0.name);
+        let m = match params.iter().zip(wanted).all(|(value, ty)| plain(*value, *ty).is_some()) {
+            // One form is that of all.
             true => {
-                let forms = params.iter().zip(wanted).map(|(value, ty)| !is_text(*value, *ty));
-                forms.fold(m.i16(params.len() as i16), |m, is_binary| m.i16(is_binary.into()))
+                let m = m.i16(1).i16(1).i16(params.len() as i16);
+                for (value, ty) in params.iter().zip(wanted) {
+                    let (value, ty) = plain(*value, *ty).unwrap_or((ValueRef::Null, TypeId::TEXT));
+                    binary::write_item(value, Type::new(ty), m.out)?
+                }
+                m
+            }
+            false => {
+                let sent = params.iter().zip(wanted).enumerate();
+                let sent: Vec<Sent<'_>> =
+                    sent.map(|(i, (value, ty))| Sent::of(*value, *ty, i)).collect::<SqlResult<_>>()?;
+                let m = m.i16(params.len() as i16);
+                let m = sent.iter().fold(m, |m, s| m.i16((!matches!(s, Sent::Text(_))).into()));
+                let m = m.i16(params.len() as i16);
+                sent.iter().try_for_each(|s| s.write(m.out))?;
+                m
             }
         };
-        m = m.i16(params.len() as i16);
-        for (i, (value, ty)) in params.iter().zip(wanted).enumerate() {
-            let before = m.out.len();
-            write_value(*value, *ty, i, m.out)?;
-            if m.out.len() - before >= LONGEST {
-                return Err(SqlError::new("54000", format!("parameter ${} is longer than 1 GiB", i + 1)));
-            }
-        }
         if m.out.len() - began >= LONGEST {
-            return Err(SqlError::new("54000", "the parameters are longer than 1 GiB"));
+            let message = format!("the parameters of a call are longer than 1 GiB: {}", self.0.sql);
+            return Err(SqlError::new("54000", message));
         }
         m.bytes(&self.0.forms).end();
         Message::begin(out, b'E').text("").i32(most).end();
@@ -132,34 +138,23 @@ impl Statement {
 /// Bytes that no message has.
 const LONGEST: usize = 1 << 30;
 
-/// Whether the value is sent as a text, which the server reads as it does a literal: a text for what is none,
-/// and any value for a type that only the server knows.
-fn is_text(value: ValueRef<'_>, wanted: Option<TypeId>) -> bool {
-    match wanted {
-        _ if value.is_null() => false,
-        None => true,
-        Some(ty) => match value {
-            ValueRef::Text(_) => !matches!(ty.class(), Class::Text),
-            _ => !is_read(ty),
-        },
-    }
-}
-
-/// Appends the value behind its length, brought to the type as by an assignment.
-fn write_value(value: ValueRef<'_>, wanted: Option<TypeId>, i: usize, out: &mut Vec<u8>) -> SqlResult<()> {
+/// The value in the form in which it is sent in binary, if it needs nothing else.
+#[inline]
+fn plain(value: ValueRef<'_>, wanted: Option<TypeId>) -> Option<(ValueRef<'_>, TypeId)> {
     use ValueRef::{Bool, Bytea, Date, Float8, Int2, Int4, Int8, Null, Numeric, Packed, Text};
     use ValueRef::{Timestamp, Timestamptz};
-    let as_it_is = |value, ty, out: &mut Vec<u8>| binary::write_item(value, Type::new(ty), out);
-    let Some(ty) = wanted.filter(|_| !is_text(value, wanted)) else {
-        if value.is_null() {
-            return as_it_is(Null, TypeId::TEXT, out);
-        }
-        write_text(value, out);
-        return Ok(());
+    let ty = match wanted {
+        _ if value.is_null() => return Some((Null, TypeId::TEXT)),
+        Some(ty) => ty,
+        None => return None,
     };
-    match (ty.class(), value) {
-        (_, Null)
-        | (Class::Bool, Bool(_))
+    let sent = match (ty.class(), value) {
+        (Class::Int4, Int2(n)) => Int4(n.into()),
+        (Class::Int8, Int2(n)) => Int8(n.into()),
+        (Class::Int8, Int4(n)) => Int8(n.into()),
+        // A text is not padded here.
+        (Class::Text, Text(_)) => return Some((value, TypeId::TEXT)),
+        (Class::Bool, Bool(_))
         | (Class::Int2, Int2(_))
         | (Class::Int4, Int4(_))
         | (Class::Int8, Int8(_))
@@ -168,26 +163,58 @@ fn write_value(value: ValueRef<'_>, wanted: Option<TypeId>, i: usize, out: &mut 
         | (Class::Bytea, Bytea(_))
         | (Class::Date, Date(_))
         | (Class::Timestamp, Timestamp(_))
-        | (Class::Timestamptz, Timestamptz(_)) => return as_it_is(value, ty, out),
-        // A text is not padded here.
-        (Class::Text, Text(_)) => return as_it_is(value, TypeId::TEXT, out),
-        (Class::Int4, Int2(n)) => return as_it_is(Int4(n.into()), ty, out),
-        (Class::Int8, Int2(n)) => return as_it_is(Int8(n.into()), ty, out),
-        (Class::Int8, Int4(n)) => return as_it_is(Int8(n.into()), ty, out),
-        _ => {}
+        | (Class::Timestamptz, Timestamptz(_)) => value,
+        _ => return None,
+    };
+    Some((sent, ty))
+}
+
+/// How a value is sent.
+enum Sent<'v> {
+    Plain(ValueRef<'v>, TypeId),
+    /// Brought to the type, as by an assignment.
+    Brought(Value, TypeId),
+    /// As a text, which the server reads as it does a literal: a text for what is none, any value for a type
+    /// that only the server knows, and one that cannot be brought, so that the server says why.
+    Text(ValueRef<'v>),
+}
+
+impl<'v> Sent<'v> {
+    fn of(value: ValueRef<'v>, wanted: Option<TypeId>, i: usize) -> SqlResult<Sent<'v>> {
+        if let Some((value, ty)) = plain(value, wanted) {
+            return Ok(Sent::Plain(value, ty));
+        }
+        let given = value.to_owned();
+        let ty = match wanted {
+            Some(ty) if !matches!(value, ValueRef::Text(_)) && is_read(ty) => ty,
+            _ => return Ok(Sent::Text(value)),
+        };
+        let from = given.type_id().unwrap_or(TypeId::TEXT);
+        if from == ty {
+            return Ok(Sent::Plain(value, ty));
+        }
+        if cast::cast_context(from, ty).is_none_or(|c| c > CastContext::Assignment) {
+            let message = format!(
+                "parameter ${} is of type {} but the value given is {}",
+                i + 1,
+                ty.name(),
+                from.name()
+            );
+            return Err(SqlError::new("42804", message));
+        }
+        let brought = cast::cast(given, from, Type::new(ty), false, &Context::EMPTY);
+        Ok(brought.map_or(Sent::Text(value), |value| Sent::Brought(value, ty)))
     }
-    let given = value.to_owned();
-    let from = given.type_id().unwrap_or(TypeId::TEXT);
-    if from == ty {
-        return as_it_is(value, ty, out);
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        match self {
+            Sent::Plain(value, ty) => binary::write_item(*value, Type::new(*ty), out),
+            Sent::Brought(value, ty) => binary::write_item(value.as_ref(&mut vec![]), Type::new(*ty), out),
+            Sent::Text(value) => {
+                write_text(*value, out);
+                Ok(())
+            }
+        }
     }
-    if cast::cast_context(from, ty).is_none_or(|c| c > CastContext::Assignment) {
-        let message =
-            format!("parameter ${} is of type {} but the value given is {}", i + 1, ty.name(), from.name());
-        return Err(SqlError::new("42804", message));
-    }
-    let brought = cast::cast(given, from, Type::new(ty), false, &Context::EMPTY)?;
-    as_it_is(brought.as_ref(&mut vec![]), ty, out)
 }
 
 /// Appends a value as its text, behind its length.

@@ -2,8 +2,8 @@
 //!
 //! - **T1** A password is proved, never sent, and bound to the server's certificate where that can be: so
 //!   that `sslmode=require`, which does not look at who has signed the certificate, finds out somebody who
-//!   stands between and passes the proof on. Who asks for none is believed, as libpq does. A wish to break off
-//!   a statement, with its key, goes unencrypted.
+//!   stands between and passes the proof on. Who asks for none is believed, as libpq does. A wish to break
+//!   off a statement, with its key, goes unencrypted.
 use crate::address::{Address, Encryption};
 use ondol_wire::certificate;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

@@ -3,10 +3,10 @@
 //! - **W1** A folder is opened once by a process: its connections share the database, which is closed with
 //!   the last of them. Who opens one waits until another thread has opened or closed one.
 //! - **W2** A folder that a server has is talked to through the server, in memory if it gives some.
-//! - **W3** A process that is a copy of another, by fork, has none of its connections: it neither uses nor ends
-//!   them, since the other goes on with them.
-//! - **W4** Calls give the same by both ways: values are brought to parameters as by an assignment, texts are in
-//!   PostgreSQL's usual styles, and rows have the columns that were described.
+//! - **W3** A process that is a copy of another, by fork, has none of its connections: it neither uses nor
+//!   ends them, since the other goes on with them.
+//! - **W4** Calls give the same by both ways: values are brought to parameters as by an assignment, texts are
+//!   in PostgreSQL's usual styles, and rows have the columns that were described.
 use crate::session::batch::Batch;
 use crate::session::rows::FromValue;
 use crate::session::split;
@@ -67,8 +67,17 @@ impl Shared {
 }
 
 enum Place {
-    Own { session: Box<Session>, shared: Arc<Shared>, batch: Batch },
-    Server { client: Box<Client>, batch: ondol_client::Batch },
+    Own {
+        session: Box<Session>,
+        shared: Arc<Shared>,
+        batch: Batch,
+    },
+    Server {
+        client: Box<Client>,
+        batch: ondol_client::Batch,
+        /// Calls of the last that were not sent (W4).
+        wrong: Vec<(usize, SqlError)>,
+    },
 }
 
 enum Made {
@@ -175,8 +184,8 @@ impl Calls {
     pub fn begin(&mut self, statement: Statement) {
         self.add(statement, &[])
     }
-    /// Gives the call that was added last a parameter, counted from 0; those before it that were not given are
-    /// NULL.
+    /// Gives the call that was added last a parameter, counted from 0; those before it that were not given
+    /// are NULL.
     pub fn set(&mut self, param: usize, value: Value) {
         if let Some((_, params)) = self.calls.last_mut() {
             let at = params.start + param;
@@ -196,7 +205,16 @@ pub struct Answers<'c>(Given<'c>);
 #[derive(Clone, Copy)]
 enum Given<'c> {
     Own(&'c Batch),
-    Sent(ondol_client::Answers<'c>),
+    /// With calls that were not sent.
+    Sent(ondol_client::Answers<'c>, &'c [(usize, SqlError)]),
+}
+
+/// Where a call's answer is among those of calls that were sent, or why it was not.
+fn sent(call: usize, wrong: &[(usize, SqlError)]) -> SqlResult<usize> {
+    match wrong.binary_search_by_key(&call, |w| w.0) {
+        Ok(at) => Err(wrong[at].1.clone()),
+        Err(before) => Ok(call - before),
+    }
 }
 
 fn missing(what: &str, of: usize, found: usize) -> SqlError {
@@ -208,7 +226,7 @@ impl<'c> Answers<'c> {
     pub fn len(&self) -> usize {
         match self.0 {
             Given::Own(batch) => batch.len(),
-            Given::Sent(answers) => answers.len(),
+            Given::Sent(answers, wrong) => answers.len() + wrong.len(),
         }
     }
     pub fn is_empty(&self) -> bool {
@@ -222,7 +240,7 @@ impl<'c> Answers<'c> {
         match self.0 {
             Given::Own(batch) if call < batch.len() => batch.called(call).map(|c| c.rows),
             Given::Own(batch) => Err(missing("call", batch.len(), call)),
-            Given::Sent(answers) => answers.affected(call),
+            Given::Sent(answers, wrong) => answers.affected(sent(call, wrong)?),
         }
     }
     /// How many rows a call has given.
@@ -233,32 +251,32 @@ impl<'c> Answers<'c> {
         self.affected(call)?;
         match self.0 {
             Given::Own(batch) => batch.rows(call).map(|r| r.len()),
-            Given::Sent(answers) => answers.rows(call).map(|r| r.len()),
+            Given::Sent(answers, wrong) => answers.rows(sent(call, wrong)?).map(|r| r.len()),
         }
     }
     /// A row of a call, both counted from 0.
     ///
     /// # Errors
     /// As [`Answers::affected`]; 22023, if there is no row of that number.
-    pub fn row(&self, call: usize, row: usize) -> SqlResult<Row<'c>> {
+    pub fn row(&self, call: usize, row: usize) -> SqlResult<GivenRow<'c>> {
         let n = self.rows(call)?;
         if row >= n {
             return Err(missing("row", n, row));
         }
         Ok(match self.0 {
-            Given::Own(batch) => Row::Own(batch.rows(call)?.row(row)),
-            Given::Sent(answers) => Row::Sent(answers.rows(call)?.row(row)),
+            Given::Own(batch) => GivenRow::Own(batch.rows(call)?.row(row)),
+            Given::Sent(answers, wrong) => GivenRow::Sent(answers.rows(sent(call, wrong)?)?.row(row)),
         })
     }
 }
 
 /// A row that a call has given.
 #[derive(Clone, Copy)]
-pub enum Row<'c> {
+pub enum GivenRow<'c> {
     /// Of a database in this process.
     Own(crate::Row<'c>),
     /// As a server has sent it.
-    Sent(ondol_client::Row<'c>),
+    Sent(ondol_client::SentRow<'c>),
 }
 
 /// Rust types that a value can be read as, wherever it comes from (W4). Integers and reals widen; moments are
@@ -316,12 +334,12 @@ impl<'c, T: FromRow<'c>> FromRow<'c> for Option<T> {
     }
 }
 
-impl<'c> Row<'c> {
+impl<'c> GivenRow<'c> {
     /// The number of values.
     pub fn len(&self) -> usize {
         match self {
-            Row::Own(row) => row.len(),
-            Row::Sent(row) => row.columns().len(),
+            GivenRow::Own(row) => row.len(),
+            GivenRow::Sent(row) => row.columns().len(),
         }
     }
     pub fn is_empty(&self) -> bool {
@@ -330,8 +348,8 @@ impl<'c> Row<'c> {
     /// A column's name and type.
     pub fn column(&self, i: usize) -> Option<(&'c str, Type)> {
         match self {
-            Row::Own(row) => row.columns().get(i).map(|c| (c.name.as_str(), c.ty)),
-            Row::Sent(row) => row.columns().get(i).map(|c| (c.name.as_str(), c.ty)),
+            GivenRow::Own(row) => row.columns().get(i).map(|c| (c.name.as_str(), c.ty)),
+            GivenRow::Sent(row) => row.columns().get(i).map(|c| (c.name.as_str(), c.ty)),
         }
     }
     /// The value in column `i` (from 0) as a Rust type. NULL needs an `Option`.
@@ -340,21 +358,21 @@ impl<'c> Row<'c> {
     /// 42804, if it is of another type; 22023, if there is no such column.
     pub fn get<T: FromRow<'c>>(&self, i: usize) -> SqlResult<T> {
         match self {
-            Row::Own(row) => match row.columns().get(i) {
+            GivenRow::Own(row) => match row.columns().get(i) {
                 Some(column) => T::from_own(row.value(i), column),
                 None => Err(missing("column", row.len(), i)),
             },
-            Row::Sent(row) => row.get(i),
+            GivenRow::Sent(row) => row.get(i),
         }
     }
-    /// Appends the value in column `i` as PostgreSQL writes it in its usual styles, moments with a zone in UTC,
-    /// whatever the session's settings are; false (and nothing written) for NULL.
+    /// Appends the value in column `i` as PostgreSQL writes it in its usual styles, moments with a zone in
+    /// UTC, whatever the session's settings are; false (and nothing written) for NULL.
     ///
     /// # Errors
     /// 22023, if there is no such column.
     pub fn text(&self, i: usize, out: &mut String) -> SqlResult<bool> {
         match self {
-            Row::Own(row) => {
+            GivenRow::Own(row) => {
                 let column = row.columns().get(i).ok_or_else(|| missing("column", row.len(), i))?;
                 let value = row.value(i);
                 if !value.is_null() {
@@ -362,7 +380,7 @@ impl<'c> Row<'c> {
                 }
                 Ok(!value.is_null())
             }
-            Row::Sent(row) => row.text(i, out),
+            GivenRow::Sent(row) => row.text(i, out),
         }
     }
 }
@@ -415,14 +433,14 @@ impl Connection {
     }
     fn served(address: &Address) -> SqlResult<Place> {
         let client = Box::new(Client::connect_to(address, "ondol", |_| {})?);
-        Ok(Place::Server { client, batch: ondol_client::Batch::new(Commit::Each) })
+        Ok(Place::Server { client, batch: ondol_client::Batch::new(Commit::Each), wrong: vec![] })
     }
     /// Whether a server has the database.
     pub fn is_remote(&self) -> bool {
         matches!(self.place, Some(Place::Server { .. }))
     }
-    /// Closes it: an open transaction is rolled back. The last connection to a database of this process closes
-    /// the database.
+    /// Closes it: an open transaction is rolled back. The last connection to a database of this process
+    /// closes the database.
     ///
     /// # Errors
     /// If what was acknowledged asynchronously cannot be made durable.
@@ -476,7 +494,8 @@ impl Connection {
                 batch.clear();
                 Ok(session.execute(sql)?.last().map_or(0, |o| o.count))
             }
-            Place::Server { client, .. } => {
+            Place::Server { client, wrong, .. } => {
+                wrong.clear();
                 split::split(sql).iter().try_fold(0, |_, statement| client.execute(statement))
             }
         }
@@ -491,7 +510,10 @@ impl Connection {
                 batch.clear();
                 Made::Own(Box::new(session.prepare(sql)?))
             }
-            Place::Server { client, .. } => Made::Sent(client.prepare(sql)?),
+            Place::Server { client, wrong, .. } => {
+                wrong.clear();
+                Made::Sent(client.prepare(sql)?)
+            }
         };
         Ok(self.keep(made))
     }
@@ -505,7 +527,10 @@ impl Connection {
                 batch.clear();
                 Made::Own(Box::new(session.prepare_by_name(&format!("ondol.{name}"))?))
             }
-            Place::Server { client, .. } => Made::Sent(client.registered(name)?),
+            Place::Server { client, wrong, .. } => {
+                wrong.clear();
+                Made::Sent(client.registered(name)?)
+            }
         };
         Ok(self.keep(made))
     }
@@ -523,7 +548,10 @@ impl Connection {
     pub fn forget(&mut self, statement: Statement) -> SqlResult<()> {
         self.made(statement)?;
         match (self.statements[statement.0].take(), &mut self.place) {
-            (Some(Made::Sent(made)), Some(Place::Server { client, .. })) => client.close(made),
+            (Some(Made::Sent(made)), Some(Place::Server { client, wrong, .. })) => {
+                wrong.clear();
+                client.close(made)
+            }
             (_, Some(Place::Own { batch, .. })) => {
                 batch.clear();
                 Ok(())
@@ -569,9 +597,12 @@ impl Connection {
                 let done = run_own(session, &self.statements, calls, batch);
                 done.inspect_err(|_| batch.clear())?
             }
-            Place::Server { client, batch } => {
-                let done = run_sent(client, batch, &self.statements, calls);
-                done.inspect_err(|_| batch.clear())?
+            Place::Server { client, batch, wrong } => {
+                let done = run_sent(client, batch, &self.statements, calls, wrong);
+                done.inspect_err(|_| {
+                    batch.clear();
+                    wrong.clear()
+                })?
             }
         }
         self.answers()
@@ -583,7 +614,7 @@ impl Connection {
     pub fn answers(&self) -> SqlResult<Answers<'_>> {
         Ok(Answers(match self.place.as_ref().ok_or_else(closed)? {
             Place::Own { batch, .. } => Given::Own(batch),
-            Place::Server { client, batch } => Given::Sent(client.answers(batch)),
+            Place::Server { client, batch, wrong } => Given::Sent(client.answers(batch), wrong),
         }))
     }
 }
@@ -632,6 +663,9 @@ fn run_own(
     }
 }
 
+/// Of a value whose type is not brought to that of the parameter by an assignment.
+const MISMATCH: &str = sqlstate::DATATYPE_MISMATCH;
+
 /// Runs calls, of which some may have values that are not brought to what their statement takes (W4): then
 /// those before are run first, since theirs may be the first error.
 fn run_calls(
@@ -667,8 +701,9 @@ fn run_calls(
         }
         rest = match wrong {
             Some(e) => {
-                let failed = session.ended::<()>(Err(e)).map(|()| Default::default());
-                batch.put(failed);
+                // A value of a type that is never taken is found out by whoever sends it, too.
+                let e = if e.sqlstate() == MISMATCH { Err(e) } else { session.ended::<()>(Err(e)) };
+                batch.put(e.map(|()| Default::default()));
                 &behind[1..]
             }
             None => behind,
@@ -689,15 +724,20 @@ fn run_sent(
     batch: &mut ondol_client::Batch,
     statements: &[Option<Made>],
     calls: &Calls,
+    wrong: &mut Vec<(usize, SqlError)>,
 ) -> SqlResult<()> {
     batch.reset(calls.commit);
+    wrong.clear();
     let mut scratch = vec![];
-    for (statement, range) in &calls.calls {
+    for (i, (statement, range)) in calls.calls.iter().enumerate() {
         let Made::Sent(made) = made(statements, *statement)? else { return Err(closed()) };
         let given = &calls.values[range.clone()];
         scratch.resize_with(given.len(), Vec::new);
         let params: Vec<ValueRef<'_>> = given.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
-        batch.add(made, &params)?
+        match batch.add(made, &params) {
+            Err(e) if e.sqlstate() == MISMATCH && calls.commit == Commit::Each => wrong.push((i, e)),
+            done => done?,
+        }
     }
     client.run(batch).map(|_| ())
 }

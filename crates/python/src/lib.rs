@@ -1,9 +1,9 @@
 //! What the Python package `ondol` is built on: connections, statements and batches of calls, over
-//! [`ondol::connect`]. Values that Python has by itself are made here; all others are texts, which the package
-//! converts.
+//! [`ondol::connect`]. Values that Python has by itself are made here; all others are texts, which the
+//! package converts.
 //!
 //! While the database works, other threads of Python run.
-use ondol::connect::{Calls, Cancel, Commit, Connection, Row, Statement};
+use ondol::connect::{Calls, Cancel, Commit, Connection, GivenRow, Statement};
 use ondol::{Error, Value};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -98,8 +98,8 @@ impl Session {
         let found = self.with(py, |c| c.columns(Statement::of_number(statement)))?;
         Ok(found.into_iter().map(|c| (c.name, c.oid)).collect())
     }
-    /// Runs calls, each a statement's number and its parameters. For each of them (rows changed or given, rows
-    /// as tuples), or what Failure has.
+    /// Runs calls, each a statement's number and its parameters. For each of them (rows changed or given,
+    /// rows as tuples), or what Failure has.
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -193,12 +193,12 @@ impl<'py> Makers<'py> {
             utc: datetime.getattr("timezone")?.getattr("utc")?,
         })
     }
-    fn row(&self, row: Row<'_>) -> PyResult<Bound<'py, PyTuple>> {
+    fn row(&self, row: GivenRow<'_>) -> PyResult<Bound<'py, PyTuple>> {
         let values: Vec<Bound<'py, PyAny>> =
             (0..row.len()).map(|i| self.value(&row, i)).collect::<PyResult<_>>()?;
         PyTuple::new(self.py, values)
     }
-    fn value(&self, row: &Row<'_>, i: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn value(&self, row: &GivenRow<'_>, i: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
         let value = row.get::<Value>(i).map_err(|e| failure(&e))?;
         Ok(match value {
@@ -224,7 +224,7 @@ impl<'py> Makers<'py> {
     }
     fn moment_of(
         &self,
-        row: &Row<'_>,
+        row: &GivenRow<'_>,
         i: usize,
         micros: i64,
         zone: Option<&Bound<'py, PyAny>>,
@@ -250,7 +250,7 @@ impl<'py> Makers<'py> {
     }
 }
 
-fn text(row: &Row<'_>, i: usize) -> PyResult<String> {
+fn text(row: &GivenRow<'_>, i: usize) -> PyResult<String> {
     let mut shown = String::new();
     row.text(i, &mut shown).map_err(|e| failure(&e))?;
     Ok(shown)

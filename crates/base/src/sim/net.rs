@@ -16,8 +16,8 @@
 //!   sometimes, as by TCP's reset.
 //! - **N5** What a poll waits for is ready as long as it is so. Which of many ready ones it gives, and in
 //!   what order, is the seed's. It may return without a reason.
-//! - **N6** A connection that two ends in shared memory wake each other by stays on its machine: bytes arrive at
-//!   once, so that the other end may be woken between any two steps of this one.
+//! - **N6** A connection that two ends in shared memory wake each other by stays on its machine: bytes arrive
+//!   at once, so that the other end may be woken between any two steps of this one.
 //!
 //! What the machine sends and receives are I/O operations ([`super::IoKind`]), at which the power may fail.
 use super::random::Random;

@@ -52,8 +52,9 @@ const CLIENTS: u64 = 4;
 const TURNS: u64 = 8;
 const LIVES: u64 = 3;
 
-/// Known-wrong variants, which histories must notice, with what each does. A wake-up that is lost beside shared
-/// memory is noticed among two ends alone (base/shm): here a statement takes longer than to fall asleep.
+/// Known-wrong variants, which histories must notice, with what each does. A wake-up that is lost beside
+/// shared memory is noticed among two ends alone (base/shm): here a statement takes longer than to fall
+/// asleep.
 pub const MUTATIONS: &[(&str, &str)] = &[
     ("answered_early", "an answer is sent before what it rests on is durable"),
     ("lost_kept", "a lost connection's transaction goes on"),
