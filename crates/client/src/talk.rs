@@ -1,6 +1,6 @@
 //! A conversation with a server, message by message.
 //!
-//! - **T1** Who tells [`Talk::cancel`] to end has the server asked, over a connection of its own, to break
+//! - **L1** Who tells [`Talk::cancel`] to end has the server asked, over a connection of its own, to break
 //!   off what it does. What is waited for ends when the server says so: nobody else knows what it has done.
 use crate::address::Address;
 use crate::carrier::Carrier;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits looks whether to ask for its end (T1).
+/// How often somebody who waits looks whether to ask for its end (L1).
 const LOOK: Duration = Duration::from_millis(100);
 /// In which the server hears that.
 const TO_HEAR: Duration = Duration::from_secs(2);
@@ -104,7 +104,7 @@ impl Talk {
         self.output.clear();
         self.is_given_up = true
     }
-    /// What is asked from now on is a piece of work of its own (T1).
+    /// What is asked from now on is a piece of work of its own (L1).
     pub fn begin(&mut self) {
         self.cancel.begin();
         self.has_asked = false
@@ -135,7 +135,7 @@ impl Talk {
         self.flush()
     }
 
-    /// The next message, however long it takes (T1). It can be looked at until [`Talk::forget`].
+    /// The next message, however long it takes (L1). It can be looked at until [`Talk::forget`].
     #[inline]
     pub fn receive(&mut self) -> Result<Frame> {
         loop {

@@ -87,7 +87,7 @@ fn statements_and_batches() {
         }
         let mut batch = Batch::new(Commit::Together);
         for i in 0..2000 {
-            batch.add(&insert, &[ValueRef::Int8(20_000 + i), ValueRef::Text("x")]).expect("a call")
+            batch.add(&insert, &[ValueRef::Int8(5_000 + i), ValueRef::Text("x")]).expect("a call")
         }
         assert_eq!(c.run(&batch).expect("answers").len(), 2000);
         assert_eq!(c.execute("DELETE FROM t WHERE id >= 20000").expect("a tag"), 2000);
@@ -322,9 +322,9 @@ fn errors_of_commits() {
             d.query(&insert, &[ValueRef::Int4(1)]).map(|_| ()).expect_err("not its").sqlstate(),
             "26000"
         );
-        let many: Vec<String> = (1..=20_000).map(|n| format!("${n}::int4")).collect();
+        let many: Vec<String> = (1..=5_000).map(|n| format!("${n}::int4")).collect();
         let s = d.prepare(&format!("SELECT cardinality(ARRAY[{}])", many.join(", "))).expect("a statement");
-        assert_eq!(one::<i32>(&d.query(&s, &vec![ValueRef::Int4(1); 20_000]).expect("a row")), 20_000);
+        assert_eq!(one::<i32>(&d.query(&s, &vec![ValueRef::Int4(1); 5_000]).expect("a row")), 5_000);
         // A zero byte would be a text's end.
         assert_eq!(d.execute("SELECT 1 \0 nonsense").expect_err("a zero").sqlstate(), "22021")
     }
