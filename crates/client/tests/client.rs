@@ -87,7 +87,7 @@ fn statements_and_batches() {
         }
         let mut batch = Batch::new(Commit::Together);
         for i in 0..2000 {
-            batch.add(&insert, &[ValueRef::Int8(5_000 + i), ValueRef::Text("x")]).expect("a call")
+            batch.add(&insert, &[ValueRef::Int8(20_000 + i), ValueRef::Text("x")]).expect("a call")
         }
         assert_eq!(c.run(&batch).expect("answers").len(), 2000);
         assert_eq!(c.execute("DELETE FROM t WHERE id >= 20000").expect("a tag"), 2000);
