@@ -78,7 +78,6 @@ impl Prepared {
         self.has_result
     }
     /// It is a statement of those that have plans.
-    #[cfg(feature = "server")]
     pub(crate) fn is_planned(&self) -> bool {
         self.is_planned
     }
