@@ -1,6 +1,9 @@
 //! Programs in C and C++, compiled here, on a database in their process and through a server, by each way.
-use ondol::server::{ServeOptions, Server};
-use ondol::{Database, TempFolder};
+#[path = "../../client/tests/served/mod.rs"]
+mod served;
+
+use ondol::TempFolder;
+use served::Served;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,31 +42,16 @@ fn compiled(source: &str, to: &Path) -> PathBuf {
 fn run(source: &str) -> Vec<String> {
     let folder = TempFolder::new().expect("a folder");
     let program = compiled(source, folder.path());
-    let path = folder.path().join("served");
-    let db = Database::open(&path).expect("a database");
-    let options = ServeOptions {
-        listen: vec!["127.0.0.1:0".into()],
-        trust_loopback: true,
-        sockets: vec![path.join(".s.PGSQL.5432")],
-        owner: Some(ondol::server::owner_of(&path).expect("an owner")),
-        ..ServeOptions::default()
-    };
-    let server = Server::start(&db, &options).expect("a server");
-    let ways = [
-        folder.path().join("own").display().to_string(),
-        path.display().to_string(),
-        format!("postgres:///?host={}&memory=require", path.display()),
-        format!("postgres:///?host={}", path.display()),
-        format!("postgres://127.0.0.1:{}", server.addresses()[0].port()),
-    ];
+    let served = Served::new();
+    let own = folder.path().join("own").display().to_string();
+    let ways = [own, served.path.display().to_string()].into_iter().chain(served.ways());
     let said = ways.map(|whereto| {
         let out = Command::new(&program).arg(&whereto).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stdout).into_owned();
         assert!(out.status.success(), "{source} {whereto}: {said}{}", String::from_utf8_lossy(&out.stderr));
         said
     });
-    server.stop().expect("it ends");
-    said.into()
+    said.collect()
 }
 
 #[test]

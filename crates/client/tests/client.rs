@@ -2,21 +2,11 @@
 mod served;
 
 use ondol_client::{Address, Batch, Client, Commit, SharedMemory, TypeId, Value, ValueRef};
-use served::{LIMIT, PASSWORD, Served};
+use served::{LIMIT, Served};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// By TCP, the socket, and memory.
-fn ways(served: &Served) -> [String; 3] {
-    let port = served.server.as_ref().expect("a server").addresses()[0].port();
-    let folder = served.path.display();
-    [
-        format!("postgres://postgres:{}@127.0.0.1:{port}", PASSWORD.replace(' ', "%20")),
-        format!("postgres:///?host={folder}"),
-        format!("postgres:///?host={folder}&memory=require"),
-    ]
-}
 fn connect(whereto: &str) -> Client {
     Client::connect(whereto).unwrap_or_else(|e| panic!("{whereto}: {e}"))
 }
@@ -27,7 +17,7 @@ fn one<'c, T: ondol_client::FromSent<'c>>(of: &ondol_client::Answers<'c>) -> T {
 #[test]
 fn statements_and_batches() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         c.execute("CREATE TABLE t (id bigint PRIMARY KEY, v text)").expect("a table");
         let insert = c.prepare("INSERT INTO t VALUES ($1, $2)").expect("a statement");
@@ -105,7 +95,7 @@ fn statements_and_batches() {
 #[test]
 fn values_of_every_type() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         c.execute("DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('glad', 'sad')").expect("a type");
         for (ty, text) in [
@@ -202,7 +192,7 @@ fn rust_types() {
 #[test]
 fn registered_queries() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         c.execute(
             "CREATE OR REPLACE FUNCTION twice(bigint) RETURNS SETOF bigint LANGUAGE sql AS 'SELECT $1 * 2'",
@@ -218,7 +208,7 @@ fn registered_queries() {
 #[test]
 fn what_cannot_be_is_told() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         let s = c.prepare("SELECT $1::int4 / $2::int4").expect("a statement");
         let e = c.query(&s, &[ValueRef::Int4(1)]).map(|_| ()).expect_err("one is missing");
@@ -273,7 +263,7 @@ fn what_cannot_be_is_told() {
 #[test]
 fn nothing_is_sent_when_it_is_lost() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         c.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (n int)").expect("a table");
         let s = c.prepare("SELECT 1").expect("a statement");
@@ -295,7 +285,7 @@ fn nothing_is_sent_when_it_is_lost() {
 #[test]
 fn errors_of_commits() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         c.execute(
             "DROP TABLE IF EXISTS part, whole; CREATE TABLE whole (id int PRIMARY KEY);
@@ -375,7 +365,7 @@ fn memory_is_not_all_there_is() {
 #[test]
 fn statements_are_broken_off() {
     let served = Served::new();
-    for whereto in ways(&served) {
+    for whereto in served.ways() {
         let mut c = connect(&whereto);
         let sleep = c.prepare("SELECT pg_sleep(600)").expect("a statement");
         let canceller = c.canceller();
@@ -412,7 +402,7 @@ static NOTICES: AtomicU64 = AtomicU64::new(0);
 #[test]
 fn notices_are_told() {
     let served = Served::new();
-    for (n, whereto) in ways(&served).iter().enumerate() {
+    for (n, whereto) in served.ways().iter().enumerate() {
         let address = Address::parse(whereto).expect("an address").expect("an address");
         let mut c = Client::connect_to(&address, "noticing", |notice| {
             assert_eq!(notice.severity, "NOTICE");
@@ -431,7 +421,7 @@ fn notices_are_told() {
 fn a_server_that_ends_is_noticed() {
     for way in 0..3 {
         let mut served = Served::new();
-        let mut c = connect(&ways(&served)[way]);
+        let mut c = connect(&served.ways()[way]);
         let s = c.prepare("SELECT 1").expect("a statement");
         served.server.take().expect("a server").stop().expect("it ends");
         let e = c.query(&s, &[]).map(|_| ()).expect_err("nobody is there");

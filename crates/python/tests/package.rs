@@ -1,6 +1,9 @@
 //! The package's own tests, with Debian's Python, on a database in the process and through a server.
-use ondol::server::{ServeOptions, Server};
-use ondol::{Database, TempFolder};
+#[path = "../../client/tests/served/mod.rs"]
+mod served;
+
+use ondol::TempFolder;
+use served::Served;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,22 +33,10 @@ fn package(into: &Path) {
 fn the_package_works() {
     let folder = TempFolder::new().expect("a folder");
     package(folder.path());
-    let path = folder.path().join("served");
-    let db = Database::open(&path).expect("a database");
-    let options = ServeOptions {
-        listen: vec!["127.0.0.1:0".into()],
-        trust_loopback: true,
-        sockets: vec![path.join(".s.PGSQL.5432")],
-        owner: Some(ondol::server::owner_of(&path).expect("an owner")),
-        ..ServeOptions::default()
-    };
-    let server = Server::start(&db, &options).expect("a server");
-    let places = [
-        folder.path().join("own").display().to_string(),
-        path.display().to_string(),
-        format!("postgres:///?host={}", path.display()),
-        format!("postgres://127.0.0.1:{}", server.addresses()[0].port()),
-    ];
+    let served = Served::new();
+    let own = folder.path().join("own").display().to_string();
+    let places: Vec<String> =
+        [own, served.path.display().to_string()].into_iter().chain(served.ways()).collect();
     let out = Command::new("/usr/bin/python3")
         .arg(format!("{HERE}/tests/test_ondol.py"))
         .env("PYTHONPATH", folder.path())
@@ -53,6 +44,5 @@ fn the_package_works() {
         .env("ONDOL_PLACES", places.join(";"))
         .output()
         .expect("Debian's python3");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    server.stop().expect("it ends")
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr))
 }

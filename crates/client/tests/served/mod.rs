@@ -32,6 +32,16 @@ impl Served {
         let server = Some(Server::start(&db, &options).expect("a server"));
         Served { _folder: folder, path, db, server }
     }
+    /// By TCP, the socket, and memory.
+    pub fn ways(&self) -> [String; 3] {
+        let port = self.server.as_ref().expect("a server").addresses()[0].port();
+        let folder = self.path.display();
+        [
+            format!("postgres://postgres:{}@127.0.0.1:{port}", PASSWORD.replace(' ', "%20")),
+            format!("postgres:///?host={folder}"),
+            format!("postgres:///?host={folder}&memory=require"),
+        ]
+    }
     pub fn sessions(&self) -> i64 {
         let mut s = self.db.session();
         let found = s.query("SELECT count(*) FROM pg_stat_activity", &[]).expect("the view");
