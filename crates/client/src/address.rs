@@ -91,7 +91,13 @@ impl Address {
     pub fn parse(text: &str) -> SqlResult<Option<Address>> {
         let Some(rest) = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))
         else {
-            return Ok(None);
+            let is_other = text.split_once("://").is_some_and(|(scheme, _)| {
+                !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+            });
+            return match is_other {
+                true => Err(wrong(format!("\"{text}\": expected postgres://…, or a database's folder"))),
+                false => Ok(None),
+            };
         };
         let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
@@ -261,6 +267,7 @@ mod tests {
         assert_eq!(a.to_string(), "/tmp/db/.s.PGSQL.7");
         for wrong in [
             "postgres://x:y",
+            "mysql://h/x",
             "postgres://h?a=b",
             "postgres://%zz",
             "postgres://h?sslmode=verify-full",

@@ -111,9 +111,7 @@ impl Client {
     pub fn prepare(&mut self, sql: &str) -> SqlResult<Statement> {
         /// Over all clients: what one has prepared means nothing to another.
         static MADE: AtomicU64 = AtomicU64::new(0);
-        if is_copy(sql) {
-            return Err(SqlError::new("0A000", NO_COPY));
-        }
+        refuse_copy(sql)?;
         let name = format!("ondol_{}", MADE.fetch_add(1, Ordering::Relaxed));
         self.describe(name, whole(sql)?, true)
     }
@@ -489,6 +487,14 @@ fn described(mut body: Body<'_>) -> io::Result<Vec<Column>> {
 #[inline]
 fn count(tag: &str) -> u64 {
     tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Nothing here takes part in a COPY, which a prepared statement cannot be told from others later.
+///
+/// # Errors
+/// 0A000, if the statement is one.
+pub fn refuse_copy(sql: &str) -> SqlResult<()> {
+    if is_copy(sql) { Err(SqlError::new("0A000", NO_COPY)) } else { Ok(()) }
 }
 
 /// Whether the text begins with COPY, behind blanks and comments, which may be within each other.

@@ -57,7 +57,7 @@ pub use {
     address::{Address, SharedMemory},
     answers::{Answers, FromSent, Iter, SentRow, SentRows},
     batch::{Batch, Commit},
-    client::{Canceller, Client, Notice},
+    client::{Canceller, Client, Notice, refuse_copy},
     ondol_types::{Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef},
     statement::{Column, Statement},
 };

@@ -13,7 +13,7 @@ use crate::session::split;
 use crate::{Canceller, Column, Database, Prepared, Session};
 use ondol_base::fork;
 pub use ondol_client::Commit;
-use ondol_client::{Address, Client, FromSent, SharedMemory};
+use ondol_client::{Address, Client, FromSent, SharedMemory, refuse_copy};
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -503,10 +503,11 @@ impl Connection {
     /// Prepares a statement, with `$1` and so on for its parameters.
     ///
     /// # Errors
-    /// Those of what it says.
+    /// Those of what it says; 0A000 for COPY.
     pub fn prepare(&mut self, sql: &str) -> SqlResult<Statement> {
         let made = match self.place()? {
             Place::Own { session, batch, .. } => {
+                refuse_copy(sql)?;
                 batch.clear();
                 Made::Own(Box::new(session.prepare(sql)?))
             }

@@ -127,6 +127,8 @@ class DbApi(Case):
             self.assertIn(said, str(raised.exception))
         self.assertRaises(TypeError, self.db.execute, "SELECT %s", (object(),))
         self.db.rollback()
+        self.raises(ondol.NotSupportedError, "0A000", self.db.execute, "COPY t TO STDOUT")
+        self.db.rollback()
         self.assertEqual(self.db.execute("SELECT 5 % 2").fetchone(), (1,))
         row = self.db.execute("SELECT 5 %% %s::int, '%s''%%', $$%s$$ -- %s", (2,)).fetchone()
         self.assertEqual(row, (1, "%s'%", "%s"))
@@ -137,6 +139,8 @@ class DbApi(Case):
         self.raises(ondol.OperationalError, "08003", self.db.commit)
         self.raises(ondol.OperationalError, "08001", ondol.connect, "postgres://127.0.0.1:1")
         self.raises(ondol.OperationalError, "08001", ondol.connect, "postgres://h?a=b")
+        self.raises(ondol.OperationalError, "08001", ondol.connect, "mysql://h/x")
+        self.assertRaises(TypeError, ondol.connect, 5)
 
 
 class Values(Case):

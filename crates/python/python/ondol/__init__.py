@@ -9,6 +9,7 @@ an Arrow table.
 """
 
 import datetime as _datetime
+import os as _os
 import time as _time
 from collections import OrderedDict as _OrderedDict
 
@@ -137,7 +138,7 @@ class Connection:
 
     def __init__(self, whereto, autocommit=False):
         with _FAILURES:
-            self._session = _ondol.Session(str(whereto))
+            self._session = _ondol.Session(_os.fspath(whereto))
         self._statements = _OrderedDict()
         self._autocommit = bool(autocommit)
 
