@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Answer {
     /// How many rows' places come before it.
     pub first: usize,
-    /// SentRows that it has changed, or given.
+    /// Rows that it has changed, or given.
     pub affected: u64,
     pub error: Option<SqlError>,
 }

@@ -2,7 +2,7 @@
 use crate::address::{Address, SharedMemory};
 use crate::answers::{Answer, Answers, Found, SentRow};
 use crate::batch::{Batch, Commit};
-use crate::message::{Body, Report, garbled};
+use crate::message::{Report, garbled, lost};
 use crate::statement::{Column, Statement};
 use crate::talk::{Failure, Frame, Talk};
 use ondol_base::cancel::Cancel;
@@ -19,7 +19,7 @@ const CHUNK: usize = 64 << 10;
 
 const NO_COPY: &str = "COPY is not among what this client does";
 
-/// SentRows that a server makes ahead of who takes them one by one.
+/// Rows that a server makes ahead of who takes them one by one.
 const AHEAD: i32 = 500;
 /// Bytes of a message that has a portal without a name executed.
 const EXECUTE: usize = 10;
@@ -96,7 +96,7 @@ impl Client {
     pub fn is_in_transaction(&self) -> bool {
         self.state != b'I'
     }
-    /// The connection is lost: each call is an error, 08006.
+    /// The connection is lost: each call is an error, 08003.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -141,7 +141,10 @@ impl Client {
                             params.push(TypeId::from_oid(body.i32()? as u32))
                         }
                     }
-                    b'T' => columns = described(body)?,
+                    b'T' => {
+                        let fields = body.fields()?.into_iter();
+                        columns = fields.map(|f| Column::new(f.name, f.oid, f.modifier)).collect()
+                    }
                     b'E' => error = Some(c.error(sql, &frame)?),
                     b'Z' => return c.ready(body.byte()?),
                     b'1' | b'n' => {}
@@ -307,9 +310,7 @@ impl Client {
             self.found.clear();
             match e {
                 Failure::Refused(e) => e,
-                Failure::Lost(e) => {
-                    SqlError::new("08006", format!("the connection to the server is lost: {e}"))
-                }
+                Failure::Lost(e) => lost(e),
             }
         })
     }
@@ -465,22 +466,6 @@ fn whole(text: &str) -> SqlResult<&str> {
 
 fn notice(report: &Report) -> Notice {
     Notice { severity: report.severity.clone(), what: report.error.clone() }
-}
-
-/// The columns of a statement's rows.
-fn described(mut body: Body<'_>) -> io::Result<Vec<Column>> {
-    let n = body.i16()?;
-    let mut all = vec![];
-    for _ in 0..n {
-        let name = body.text()?;
-        body.take(6)?;
-        let oid = body.i32()? as u32;
-        body.i16()?;
-        let modifier = body.i32()?;
-        body.i16()?;
-        all.push(Column::new(name, oid, modifier))
-    }
-    Ok(all)
 }
 
 /// The number at the end of what a statement says when it is done.

@@ -45,6 +45,38 @@ impl<'a> Body<'a> {
     }
 }
 
+/// A column of rows, as it is described.
+pub struct Field<'a> {
+    pub name: &'a str,
+    /// PostgreSQL's, or the server's own, number of its type.
+    pub oid: u32,
+    pub modifier: i32,
+}
+
+impl<'a> Body<'a> {
+    /// What RowDescription has.
+    pub fn fields(mut self) -> Result<Vec<Field<'a>>> {
+        let n = self.i16()?;
+        let mut all = vec![];
+        for _ in 0..n {
+            let name = self.text()?;
+            // The table and the column that it is of.
+            self.take(6)?;
+            let oid = self.i32()? as u32;
+            self.i16()?;
+            let modifier = self.i32()?;
+            self.i16()?;
+            all.push(Field { name, oid, modifier })
+        }
+        Ok(all)
+    }
+}
+
+/// What a conversation that broke off is for who waits for an answer.
+pub fn lost(e: Error) -> SqlError {
+    SqlError::new("08006", format!("the connection to the server is lost: {e}"))
+}
+
 #[cold]
 pub fn garbled() -> Error {
     Error::new(ErrorKind::InvalidData, "the server sent a message that is none of PostgreSQL's protocol")

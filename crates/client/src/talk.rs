@@ -125,14 +125,11 @@ impl Talk {
         Message::begin(&mut self.output, kind).bytes(body).end();
         self.flush()
     }
-    /// Sends `bytes` behind what was to be sent.
-    pub fn send_all(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.output.is_empty() {
-            self.carrier.write_all(bytes)?;
-            return self.carrier.flush();
-        }
-        self.output.extend_from_slice(bytes);
-        self.flush()
+    /// Sends whole messages, where nothing else is to be sent.
+    pub(crate) fn send_all(&mut self, messages: &[u8]) -> Result<()> {
+        debug_assert!(self.output.is_empty());
+        self.carrier.write_all(messages)?;
+        self.carrier.flush()
     }
 
     /// The next message, however long it takes (L1). It can be looked at until [`Talk::forget`].

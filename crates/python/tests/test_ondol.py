@@ -276,6 +276,10 @@ class Further(Case):
         # More than stay prepared; each is right.
         for n in range(2 * self.db.STATEMENTS):
             self.assertEqual(self.db.execute("SELECT %d + %%s::int" % n, (1,)).fetchone(), (n + 1,))
+        many = 2 * self.db.STATEMENTS
+        found = self.db.batch([("SELECT %d - %%s::int" % n, (1,)) for n in range(many)])
+        self.assertEqual([c.fetchone() for c in found], [(n - 1,) for n in range(many)])
+        self.assertLessEqual(len(self.db.execute("SELECT 1").connection._statements), self.db.STATEMENTS + 1)
 
     def test_threads(self):
         def work(n):

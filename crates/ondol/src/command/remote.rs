@@ -6,17 +6,13 @@ use super::Failed;
 use ondol::{Column, CopiedRows, Error, Output, Rows, Type, TypeId};
 use ondol_base::cancel::Cancel;
 use ondol_client::Address;
-use ondol_client::message::{Body, Report, garbled};
+use ondol_client::message::{Body, Field, Report, garbled, lost};
 use ondol_client::talk::{Failure, Frame, Talk};
 use ondol_types::func::Context;
 use ondol_types::ty::Category;
 use ondol_types::{Value, ValueRef, text};
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
-
-fn lost(e: io::Error) -> Error {
-    Error::new("08006", format!("the connection to the server is lost: {e}"))
-}
 
 pub struct Remote {
     talk: Talk,
@@ -78,16 +74,11 @@ impl Remote {
             let mut body = self.talk.body(&frame);
             match frame.kind {
                 b'T' => {
-                    let n = body.i16()?;
-                    let mut all = vec![];
-                    for _ in 0..n {
-                        let name = body.text()?;
-                        body.take(6)?;
-                        let id = TypeId::from_oid(body.i32()? as u32).filter(|id| has_value(*id));
-                        body.take(8)?;
-                        all.push(Column::new(name, id.map_or(Type::TEXT, Type::new)))
-                    }
-                    columns = all.into();
+                    let column = |f: Field<'_>| {
+                        let id = TypeId::from_oid(f.oid).filter(|id| has_value(*id));
+                        Column::new(f.name, id.map_or(Type::TEXT, Type::new))
+                    };
+                    columns = body.fields()?.into_iter().map(column).collect();
                     rows = Rows::of(columns.clone());
                     done = done.and_then(|()| out.columns(&columns))
                 }

@@ -133,7 +133,7 @@ class Connection:
     DataError, OperationalError, IntegrityError = DataError, OperationalError, IntegrityError
     InternalError, ProgrammingError, NotSupportedError = InternalError, ProgrammingError, NotSupportedError
 
-    #: Statements that stay prepared.
+    #: Statements that stay prepared from one call to the next.
     STATEMENTS = 200
 
     def __init__(self, whereto, autocommit=False):
@@ -215,17 +215,11 @@ class Connection:
         """Runs many statements in one message: pairs of a statement and its parameters. Gives a cursor for each.
         If they are together (and no transaction is open), all are one transaction, and the first error is the
         end of all; if not, an error is in the place of its cursor, and each is a transaction of its own."""
-        made = []
-        for sql, params in calls:
-            statement, values = self._prepared(sql, params)
-            made.append((statement, values))
-        if not self.in_transaction and not self._autocommit and not together:
+        if not together and not self._autocommit and not self.in_transaction:
             raise ProgrammingError("statements that commit by themselves need autocommit")
-        if not together or self._autocommit:
-            answers = self._answers(made, together)
-        else:
-            self._begin()
-            answers = self._answers(made, False)
+        self._begin()
+        made = [self._prepared(sql, params) for sql, params in calls]
+        answers = self._answers(made, together and self._autocommit)
         found = []
         for (statement, _), answer in zip(made, answers):
             if len(answer) == 2:
@@ -254,7 +248,10 @@ class Connection:
         return "<ondol.Connection, %s>" % state
 
     def _begin(self):
-        """Begins the transaction that a statement wants."""
+        """Begins the transaction that statements want, before they are prepared: none of theirs is let go."""
+        with _FAILURES:
+            while len(self._statements) > self.STATEMENTS:
+                self._session.forget(self._statements.popitem(last=False)[1])
         if not self._autocommit:
             with _FAILURES:
                 if not self._session.in_transaction():
@@ -266,10 +263,7 @@ class Connection:
             self._statements.move_to_end(key)
             return known
         with _FAILURES:
-            statement = make()
-            self._statements[key] = statement
-            while len(self._statements) > self.STATEMENTS:
-                self._session.forget(self._statements.popitem(last=False)[1])
+            statement = self._statements[key] = make()
         return statement
 
     def _prepared(self, sql, params):
