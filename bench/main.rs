@@ -11,6 +11,7 @@ mod load;
 mod pmem;
 mod recovery;
 mod ring;
+mod rows;
 mod scan;
 mod tpcc;
 mod waiters;
@@ -30,6 +31,7 @@ enum Bench {
     Checkpoint(checkpoint::Args),
     Ring(ring::Args),
     Scan(scan::Args),
+    Rows(rows::Args),
     Encode(encode::Args),
     #[cfg(target_arch = "x86_64")]
     Pmem(pmem::Args),
@@ -49,6 +51,7 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Checkpoint(args) => checkpoint::run(args),
         Bench::Ring(args) => ring::run(args),
         Bench::Scan(args) => scan::run(args),
+        Bench::Rows(args) => rows::run(args),
         Bench::Encode(args) => encode::run(args),
         #[cfg(target_arch = "x86_64")]
         Bench::Pmem(args) => pmem::run(args),

@@ -8,7 +8,9 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The highest load average at the start of a quiet run.
 const QUIET_LOAD: f64 = 0.5;
@@ -60,6 +62,41 @@ pub fn resident_bytes() -> u64 {
 /// Bytes of memory that a process has in RAM.
 pub fn resident_bytes_of(process: u32) -> u64 {
     kilobytes(&format!("/proc/{process}/status"), "VmRSS")
+}
+
+/// Bytes of memory that a process and all that it began have in RAM, of their own: no files', nothing shared.
+fn own_bytes_of(process: u32) -> u64 {
+    let below = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let own = kilobytes(&format!("/proc/{process}/status"), "RssAnon");
+    own + below.split_whitespace().filter_map(|p| p.parse().ok()).map(own_bytes_of).sum::<u64>()
+}
+
+/// Looks at a process's memory of its own, with that of all that it began.
+pub struct Memory {
+    over: Arc<AtomicBool>,
+    before: u64,
+    watcher: std::thread::JoinHandle<u64>,
+}
+
+impl Memory {
+    pub fn watch(process: u32) -> Memory {
+        let over = Arc::new(AtomicBool::new(false));
+        let (told, before) = (over.clone(), own_bytes_of(process));
+        let watcher = std::thread::spawn(move || {
+            let mut most = 0;
+            while !told.load(Ordering::Relaxed) {
+                most = own_bytes_of(process).max(most);
+                std::thread::sleep(Duration::from_millis(5))
+            }
+            most
+        });
+        Memory { over, before, watcher }
+    }
+    /// The most that it had, less what it had in the beginning.
+    pub fn most(self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.watcher.join().map_or(0, |most| most.saturating_sub(self.before))
+    }
 }
 
 /// Has the allocator give memory that it does not use back to the system.

@@ -69,6 +69,12 @@ fn carriers() {
 }
 
 #[test]
+fn rows() {
+    let says = ["To a client that discards, text", "To a client that discards, binary", "most memory"];
+    tiny("rows", &["--rounds", "1"], &says);
+}
+
+#[test]
 fn load() {
     tiny("load", &[], &["Ondol COPY"]);
 }

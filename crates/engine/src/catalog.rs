@@ -266,11 +266,20 @@ pub struct Material {
     pub populated: bool,
 }
 
+/// Where the rows of a foreign table are, which has none of its own: what reads them is told by the options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignSource {
+    pub server: String,
+    pub options: Vec<(String, String)>,
+}
+
 /// What a table is beside its columns and constraints.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Nature {
     /// Of a materialised view.
     pub material: Option<Material>,
+    /// Of a foreign table.
+    pub source: Option<ForeignSource>,
     /// Its rows are not in the log (temporary/E8).
     pub unlogged: bool,
     /// Of a table that was made with room for columns that are added later, or has such columns; of another,
@@ -309,9 +318,17 @@ impl TableDef {
     pub fn is_unpopulated(&self) -> bool {
         self.nature.material.as_ref().is_some_and(|m| !m.populated)
     }
+    /// Whether its rows are elsewhere: it is read only.
+    pub fn is_foreign(&self) -> bool {
+        self.nature.source.is_some()
+    }
     /// What messages call it.
     pub fn kind_name(&self) -> &'static str {
-        if self.is_material() { "materialized view" } else { "table" }
+        match &self.nature {
+            Nature { material: Some(_), .. } => "materialized view",
+            Nature { source: Some(_), .. } => "foreign table",
+            _ => "table",
+        }
     }
     pub fn full_name(&self) -> Name {
         Name::new(self.schema, &*self.name)

@@ -64,11 +64,14 @@
 //!   room in a folder written before keeps its longer rows.
 //! - **D23** The first setting of a role or of the database writes format 19: who does not know them would
 //!   let sessions write that are to begin read-only. A folder written before has none.
+//! - **D24** The first foreign table writes format 20: who does not know them would find it empty, and let
+//!   rows be inserted. It is listed as a table, and where its rows are beside. A folder written before has
+//!   none.
 use crate::acl::Acl;
 use crate::catalog::{
-    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
-    IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns, Room,
-    TableDef,
+    Catalog, CheckDef, ColumnDef, ForeignDef, ForeignSource, FunctionDef, Generated, HIDDEN, IndexColumn,
+    IndexDef, IndexKind, IndexOptions, KeyAction, Later, Material, Nature, Reference, Relation, Returns,
+    Room, TableDef,
 };
 use crate::comment::{CommentKind, Commented};
 use crate::name::{Name, PUBLIC, SchemaDef, USUAL_PATH};
@@ -99,8 +102,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D23).
-const FORMAT: i32 = 19;
+/// The newest format of the dictionary (D4 to D24).
+const FORMAT: i32 = 20;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -142,6 +145,8 @@ const WITH_ROLES: i32 = 17;
 const WITH_SHORT_ROOM: i32 = 18;
 /// The format of one that has settings of roles or of the database (D23).
 const WITH_SETTINGS: i32 = 19;
+/// The format of one that has foreign tables (D24).
+const WITH_SOURCES: i32 = 20;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -162,6 +167,7 @@ pub struct Dictionary {
     pub views: Arc<Table>,
     pub comments: Arc<Table>,
     pub materials: Arc<Table>,
+    pub sources: Arc<Table>,
     pub options: Arc<Table>,
     pub stored: Arc<Table>,
     pub collations: Arc<Table>,
@@ -360,6 +366,11 @@ impl Dictionary {
                 &[("role_id", I), ("in_database", B), ("place", I), ("name", T), ("value", T)],
             ),
             materials: make(22, "materialized", &[("table_id", I), ("query", T), ("populated", B)]),
+            sources: make(
+                48,
+                "foreign_tables",
+                &[("table_id", I), ("position", I), ("name", T), ("value", T)],
+            ),
             stored: make(
                 26,
                 "stored",
@@ -380,7 +391,7 @@ impl Dictionary {
         all.extend([&self.parts, &self.formats, &self.packed, &self.checks, &self.schemas, &self.places]);
         all.extend([&self.sequences, &self.owned]);
         all.push(&self.foreign);
-        all.extend([&self.views, &self.comments, &self.materials]);
+        all.extend([&self.views, &self.comments, &self.materials, &self.sources]);
         all.push(&self.options);
         all.push(&self.stored);
         all.extend([&self.collations, &self.function_options, &self.versions]);
@@ -765,6 +776,16 @@ pub fn load(
     for (_, r) in rows(session, &dictionary.materials) {
         let material = Material { query: string(&r[1]), populated: flag(&r[2]) };
         natures.entry(int(&r[0])).or_default().material = Some(material)
+    }
+    let mut told: Vec<_> = rows(session, &dictionary.sources).into_iter().map(|(_, r)| r).collect();
+    told.sort_by_key(|r| (int(&r[0]), int(&r[1])));
+    for r in told {
+        let (name, value) = (string(&r[2]), string(&r[3]));
+        match &mut natures.entry(int(&r[0])).or_default().source {
+            // The first row has the server.
+            none @ None => *none = Some(ForeignSource { server: value, options: Vec::new() }),
+            Some(source) => source.options.push((name, value)),
+        }
     }
     for (_, r) in rows(session, &dictionary.tables) {
         let (id, name, mut heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
@@ -1415,6 +1436,14 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
             ],
         )?
     }
+    if let Some(ForeignSource { server, options }) = &def.nature.source {
+        raise_format(session, d, WITH_SOURCES)?;
+        let head = ("server".to_string(), server.clone());
+        for (n, (name, value)) in std::iter::once(&head).chain(options).enumerate() {
+            let [name, value] = [name, value].map(|t| Value::Text(t.clone()));
+            add(session, &d.sources, &[id.clone(), Value::Int4(n as i32), name, value])?
+        }
+    }
     put_material(session, d, def)
 }
 
@@ -1544,6 +1573,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.owned, 0, id)?;
     remove(session, &d.foreign, 0, id)?;
     remove(session, &d.materials, 0, id)?;
+    remove(session, &d.sources, 0, id)?;
     remove(session, &d.stored, 0, id)?;
     remove(session, &d.versions, 0, id)?;
     indexes_of(session, d, id)?.into_iter().try_for_each(|i| remove(session, &d.options, 0, i))?;

@@ -51,7 +51,7 @@ pub use catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
     IndexKind, IndexOptions, KeyAction, Meanings, Reference, Relation, Returns, TableDef,
 };
-pub use catalog::{Material, Nature};
+pub use catalog::{ForeignSource, Material, Nature};
 pub use charge::Charge;
 pub use comment::{CommentKind, Commented, schema_id};
 pub use connection::{

@@ -58,6 +58,8 @@ const BIT_AS_CHAR: usize = 4096;
 const MAYBE_NULL: usize = 32768;
 /// Elements are hexadecimal, since one has a zero byte.
 const HEX: usize = 4096;
+/// The longest comment on a table that stands in the form itself.
+const INLINE_COMMENT: usize = 180;
 /// What [`FIELD_FLAGS`] say in their last two bits of a column that a UNIQUE … USING HASH has made.
 const HASH: u8 = 3;
 /// A key's algorithm of that kind.
@@ -143,6 +145,15 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refus
     if elements.len() < sets {
         return Err(damaged(format!("it has {} sets of elements, {sets} were expected", elements.len())));
     }
+    let comments = bytes.slice(elements_at + elements_length, comments_length).map_err(damaged)?;
+    let mut comment_at = 0;
+    // A long one is elsewhere, and not read.
+    let comment_length = bytes.slice(here(46), 1).map_err(damaged)?[0] as usize;
+    let comment = match comment_length {
+        0..=INLINE_COMMENT => bytes.slice(here(47), comment_length).map_err(damaged)?,
+        _ => &[],
+    };
+    let comment = String::from_utf8_lossy(comment).into_owned();
     // Names are separated by 255 and follow one.
     let names: Vec<&[u8]> = names.split(|b| *b == 255).skip(1).collect();
     let virtuals = virtual_columns(
@@ -180,7 +191,12 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refus
         };
         let (ty, sql) = source.column_type()?;
         ty.check().map_err(damaged)?;
+        let comment_length = u16::from_le_bytes([record[15], record[16]]) as usize;
+        let comment = comments.get(comment_at..comment_at + comment_length).unwrap_or_default();
+        let comment = String::from_utf8_lossy(comment).into_owned();
+        comment_at += comment_length;
         columns.push(Column {
+            comment,
             name,
             ty,
             nullable: flags & MAYBE_NULL != 0,
@@ -214,6 +230,7 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refus
     };
     Ok(TableSchema {
         name,
+        comment,
         columns,
         key: keys.clustered,
         unique: keys.unique,

@@ -7,6 +7,7 @@
 //!   record    where each field of each row on a leaf lies
 //!   table     columns and their types; from sdi (MySQL 8), frm (MariaDB, with what instant tells of former columns) or schema (SQL text)
 //!   value     what a field means        lob   what did not fit the record
+//!   folder    which tables a server's folder has
 //!   evidence  why the file may be believed: by the server's redo and undo, as of a moment
 //! ```
 //!
@@ -28,6 +29,7 @@ mod double;
 pub mod error;
 pub mod evidence;
 pub mod export;
+pub mod folder;
 pub mod frm;
 pub mod instant;
 pub mod json;

@@ -582,14 +582,9 @@ impl Parser {
                 if !self.is("CHECK") {
                     self.name()?;
                 }
-            } else if self.any(&[
-                "COMMENT",
-                "COLUMN_FORMAT",
-                "STORAGE",
-                "SRID",
-                "REF_SYSTEM_ID",
-                "ENGINE_ATTRIBUTE",
-            ]) {
+            } else if self.word("COMMENT") {
+                made.column.comment = self.text()?;
+            } else if self.any(&["COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE"]) {
                 self.mark('=');
                 self.next();
             } else if self.is("COMPRESSED") {
@@ -811,7 +806,8 @@ impl Parser {
             }
             _ => {}
         }
-        let column = Column { name, ty, nullable: true, stored: true, invisible: false, sql };
+        let column =
+            Column { name, ty, nullable: true, stored: true, invisible: false, sql, comment: String::new() };
         Ok(Made { column, text, charset, is_timestamp, nullable, line })
     }
 
@@ -886,6 +882,7 @@ impl Versioning {
                         stored: true,
                         invisible: true,
                         sql: "timestamp(6)".into(),
+                        comment: String::new(),
                     });
                 }
                 return Ok(Some(Period { start: columns.len() - 2, end: columns.len() - 1 }));
@@ -1004,7 +1001,19 @@ fn finish(
     }
     let key = key.unwrap_or_default();
     let has_document = false;
-    Ok(TableSchema { name, columns, key, unique, row_format, period, has_document, root: None, index: None })
+    let comment = String::new();
+    Ok(TableSchema {
+        name,
+        comment,
+        columns,
+        key,
+        unique,
+        row_format,
+        period,
+        has_document,
+        root: None,
+        index: None,
+    })
 }
 
 /// `None`: an element that cannot be written in the character set.

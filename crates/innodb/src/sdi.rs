@@ -264,6 +264,7 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
                 stored: !is_virtual,
                 invisible: hidden == HIDDEN_BY_USER,
                 sql: sql.into(),
+                comment: column.0["comment"].as_str().unwrap_or_default().into(),
             });
         }
         stored.push(Stored {
@@ -452,6 +453,7 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
     };
     let table = TableSchema {
         name: object.text("name")?.into(),
+        comment: object.0["comment"].as_str().unwrap_or_default().into(),
         columns,
         key: table_key,
         unique,

@@ -103,6 +103,8 @@ pub struct Column {
     pub invisible: bool,
     /// How the type is written in SQL, for people.
     pub sql: String,
+    /// COMMENT, or nothing.
+    pub comment: String,
 }
 
 /// How records lie, which decides how columns of variable characters do.
@@ -154,6 +156,8 @@ impl Period {
 #[derive(Clone, Debug)]
 pub struct TableSchema {
     pub name: String,
+    /// COMMENT, or nothing.
+    pub comment: String,
     /// In the order of `SELECT *`.
     pub columns: Vec<Column>,
     /// The primary key's columns (places in `columns`), each with the number of characters or bytes that a

@@ -36,6 +36,8 @@ use std::sync::Arc;
 
 pub(crate) mod import;
 pub(crate) mod leaves;
+mod partitions;
+pub(crate) mod schema;
 
 /// Bytes of the pages in which sizes are told.
 const PAGE: usize = 4096;
@@ -58,77 +60,97 @@ pub(crate) struct Files;
 
 impl foreign::Foreign for Files {
     fn open(&self, function: &str, arguments: &[Argument]) -> SqlResult<Arc<dyn ForeignTable>> {
-        let (mut path, mut schema, mut assume, mut history) = (None, None, false, false);
-        let (mut keys, mut keys_password) = (None, None);
-        let (mut zero_dates, mut zero_bytes) = (ZeroDates::Refuse, ZeroBytes::Refuse);
-        for (n, a) in arguments.iter().enumerate() {
-            let name = a.name.as_deref();
-            let wrong = |expected: &str| {
-                let found = a.value.as_deref().unwrap_or("NULL");
-                let what = name.unwrap_or("its argument");
-                let message = format!("{function}: {what} is {found}, expected {expected}");
-                SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
-            };
-            let value = a.value.as_deref();
-            match name {
-                None if n == 0 => path = Some(value.ok_or_else(|| wrong("the path of a file TABLE.ibd"))?),
-                Some("schema") => {
-                    schema = Some(value.ok_or_else(|| wrong("the path of a file of CREATE TABLE"))?)
-                }
-                Some("keys") => keys = Some(value.ok_or_else(|| wrong("the path of a file of keys"))?),
-                Some("keys_password") => {
-                    keys_password = Some(value.ok_or_else(|| wrong("the path of a file with a password"))?)
-                }
-                Some(name @ ("assume_consistent" | "history")) => {
-                    let given = match value {
-                        Some("true") => true,
-                        Some("false") => false,
-                        _ => return Err(wrong("true or false")),
-                    };
-                    *if name == "history" { &mut history } else { &mut assume } = given;
-                }
-                Some("zero_bytes") => {
-                    zero_bytes = match value {
-                        Some("refuse") => ZeroBytes::Refuse,
-                        Some("remove") => ZeroBytes::Remove,
-                        Some("replace") => ZeroBytes::Replace,
-                        _ => return Err(wrong("'refuse', 'remove' or 'replace'")),
-                    }
-                }
-                Some("zero_dates") => {
-                    zero_dates = match value {
-                        Some("refuse") => ZeroDates::Refuse,
-                        Some("null") => ZeroDates::Null,
-                        Some("text") => ZeroDates::Text,
-                        _ => return Err(wrong("'refuse', 'null' or 'text'")),
-                    }
-                }
-                _ => {
-                    let what = name.map_or("a second path".into(), |n| format!("the argument \"{n}\""));
-                    let message = format!("function {function} does not have {what}");
-                    return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
-                        "It has a path, assume_consistent, history, keys, keys_password, schema, zero_bytes and zero_dates.",
-                    ));
+        let mut files = open_files(function, arguments)?;
+        match (files.len(), files.pop()) {
+            (1, Some(file)) => Ok(Arc::new(file)),
+            (_, last) => Ok(Arc::new(partitions::Partitions::new(files.into_iter().chain(last).collect())?)),
+        }
+    }
+}
+
+/// The tablespaces of a table: one, or those of its partitions.
+pub(crate) fn open_files(function: &str, arguments: &[Argument]) -> SqlResult<Vec<InnodbTable>> {
+    let (mut path, mut schema, mut assume, mut history) = (None, None, false, false);
+    let (mut keys, mut keys_password) = (None, None);
+    let (mut zero_dates, mut zero_bytes) = (ZeroDates::Refuse, ZeroBytes::Refuse);
+    for (n, a) in arguments.iter().enumerate() {
+        let name = a.name.as_deref();
+        let wrong = |expected: &str| {
+            let found = a.value.as_deref().unwrap_or("NULL");
+            let what = name.unwrap_or("its argument");
+            let message = format!("{function}: {what} is {found}, expected {expected}");
+            SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+        };
+        let value = a.value.as_deref();
+        match name {
+            None if n == 0 => path = Some(value.ok_or_else(|| wrong("the path of a file TABLE.ibd"))?),
+            Some("schema") => {
+                schema = Some(value.ok_or_else(|| wrong("the path of a file of CREATE TABLE"))?)
+            }
+            Some("keys") => keys = Some(value.ok_or_else(|| wrong("the path of a file of keys"))?),
+            Some("keys_password") => {
+                keys_password = Some(value.ok_or_else(|| wrong("the path of a file with a password"))?)
+            }
+            Some(name @ ("assume_consistent" | "history")) => {
+                let given = match value {
+                    Some("true") => true,
+                    Some("false") => false,
+                    _ => return Err(wrong("true or false")),
+                };
+                *if name == "history" { &mut history } else { &mut assume } = given;
+            }
+            Some("zero_bytes") => {
+                zero_bytes = match value {
+                    Some("refuse") => ZeroBytes::Refuse,
+                    Some("remove") => ZeroBytes::Remove,
+                    Some("replace") => ZeroBytes::Replace,
+                    _ => return Err(wrong("'refuse', 'remove' or 'replace'")),
                 }
             }
+            Some("zero_dates") => {
+                zero_dates = match value {
+                    Some("refuse") => ZeroDates::Refuse,
+                    Some("null") => ZeroDates::Null,
+                    Some("text") => ZeroDates::Text,
+                    _ => return Err(wrong("'refuse', 'null' or 'text'")),
+                }
+            }
+            _ => {
+                let what = name.map_or("a second path".into(), |n| format!("the argument \"{n}\""));
+                let message = format!("function {function} does not have {what}");
+                return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
+                        "It has a path, assume_consistent, history, keys, keys_password, schema, zero_bytes and zero_dates.",
+                    ));
+            }
         }
-        let path = path.ok_or_else(|| {
-            SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("function {function}() does not exist"))
-                .hint("It needs the path of a file TABLE.ibd.")
-        })?;
-        if keys.is_none() && keys_password.is_some() {
-            let message = format!("{function}: keys_password needs keys, the path of a file of keys");
-            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
-        }
-        let keys = keys.map(|keys| Keys::read(Path::new(keys), keys_password.map(Path::new)));
-        let keys = keys.transpose().map_err(failed)?.map(Arc::new);
-        let mut scan =
-            Scan::open_by(Path::new(path), schema.map(Path::new), keys.as_ref()).map_err(failed)?;
+    }
+    let path = path.ok_or_else(|| {
+        SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("function {function}() does not exist"))
+            .hint("It needs the path of a file TABLE.ibd.")
+    })?;
+    if keys.is_none() && keys_password.is_some() {
+        let message = format!("{function}: keys_password needs keys, the path of a file of keys");
+        return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+    }
+    let keys = keys.map(|keys| Keys::read(Path::new(keys), keys_password.map(Path::new)));
+    let keys = keys.transpose().map_err(failed)?.map(Arc::new);
+    let open = |path: &Path| {
+        let mut scan = Scan::open_by(path, schema.map(Path::new), keys.as_ref()).map_err(failed)?;
         if history {
             scan.with_history().map_err(failed)?;
         }
         evidence::find(scan.space(), assume).map_err(failed)?;
-        Ok(Arc::new(InnodbTable::new(scan, zero_dates, zero_bytes)?))
+        InnodbTable::new(scan, zero_dates, zero_bytes)
+    };
+    let path = Path::new(path);
+    let partitions = match path.exists() {
+        true => Vec::new(),
+        // What there is instead is told by opening it.
+        false => ondol_innodb::folder::partitions(path).unwrap_or_default(),
+    };
+    match &partitions[..] {
+        [] => Ok(vec![open(path)?]),
+        files => files.iter().map(|file| open(file)).collect(),
     }
 }
 
@@ -215,6 +237,16 @@ impl ForeignTable for InnodbTable {
     }
     fn key(&self) -> Option<u16> {
         self.key
+    }
+    fn primary(&self) -> Vec<&str> {
+        let key = &self.scan.definition().table.key;
+        // Of rows that are current the end of their time tells nothing apart.
+        let end = self.scan.hides_history().map(|period| period.end);
+        let columns = key.iter().filter(|(c, _)| Some(*c) != end).map(|(c, prefix)| {
+            let place = self.place(*c).filter(|_| *prefix == 0)?;
+            Some(self.columns[place].0.as_str())
+        });
+        columns.collect::<Option<Vec<_>>>().unwrap_or_default()
     }
     fn pages(&self) -> usize {
         let scan = &self.scan;
@@ -333,7 +365,7 @@ fn bound(ty: &Foreign, value: &Value) -> Bound {
 }
 
 /// What is to be read of a table.
-struct Wanted {
+pub(crate) struct Wanted {
     scan: Arc<Scan>,
     reader: ValueReader,
     is_empty: bool,

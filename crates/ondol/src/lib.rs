@@ -67,6 +67,8 @@ mod upkeep;
 pub use database::{Database, OpenOptions, Opened, Opening};
 #[cfg(feature = "innodb")]
 pub use innodb::import::{Import, Imported};
+#[cfg(feature = "innodb")]
+pub use innodb::schema::ImportedSchema;
 pub use ondol_base::pool::{set_workers, workers};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
@@ -76,6 +78,8 @@ pub use ondol_engine::{
     Name, Path, Relation, Returns, SchemaDef, Table, TableDef, Token, Waiter,
 };
 #[cfg(feature = "innodb")]
+pub use ondol_innodb::folder::Absent as TableLeftOut;
+#[cfg(feature = "innodb")]
 pub use ondol_innodb::value::{ZeroBytes, ZeroDates};
 pub use ondol_types::{
     Numeric, Packed, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
@@ -84,7 +88,7 @@ pub use session::batch::Batch;
 pub use session::cursor::Cursor;
 pub use session::held::TokenQueue;
 pub use session::notify::Notification;
-pub use session::output::{CopiedRows, Notice, Outcome, Output, Progress};
+pub use session::output::{CopiedRows, Encode, Notice, Outcome, Output, Progress};
 pub use session::params::IntoValue;
 pub use session::prepared::Prepared;
 pub use session::rows::{Column, FromValue, Iter, Row, Rows};

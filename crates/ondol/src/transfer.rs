@@ -175,7 +175,7 @@ impl Session {
     /// The plan of a query whose rows are copied.
     fn copied(&self, query: &Query, bound: &Bound) -> SqlResult<Arc<Plan>> {
         let inner = Bound {
-            is_foreign: bound.is_foreign,
+            foreign: bound.foreign.clone(),
             ..Bound::of(Statement::Query(query.clone()), bound.params.clone(), bound.catalog_version)
         };
         Ok(Arc::new(Plan::new(self.compile(&inner)?)))

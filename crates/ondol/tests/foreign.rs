@@ -555,7 +555,7 @@ fn scan(file: &str) -> Scan {
 }
 
 fn import(table: &str, zero_dates: ZeroDates) -> Import {
-    let (zero_bytes, evidence) = (ZeroBytes::Replace, Evidence::Assumed(None));
+    let (zero_bytes, evidence) = (ZeroBytes::Replace, vec![Evidence::Assumed(None)]);
     Import { table: table.into(), zero_dates, zero_bytes, workers: 3, evidence }
 }
 
@@ -651,7 +651,7 @@ fn an_import_ends_with_its_evidence() {
     let opened = scan(&file);
     let evidence = ondol_innodb::evidence::find(opened.space(), false).expect("evidence");
     let Evidence::Exported(cfg) = evidence.clone() else { panic!("{evidence}") };
-    let wish = Import { evidence, ..import("locked", ZeroDates::Refuse) };
+    let wish = Import { evidence: vec![evidence], ..import("locked", ZeroDates::Refuse) };
     let unlock = |_: &_| drop(std::fs::remove_file(&cfg));
     let e = g.session.import_innodb(&opened, &wish, unlock).unwrap_err();
     assert_eq!(e.sqlstate(), "55000", "{e}");
@@ -809,4 +809,204 @@ fn encrypted_tables_are_read_with_their_keys() {
         assert!(e.to_string().contains(said), "{sql}: {e}");
         assert_eq!(e.sqlstate(), state, "{sql}: {e}");
     }
+}
+
+/// Every fixture as a foreign table is what `innodb_scan` reads, in the catalogue as in rows.
+#[test]
+fn a_folder_is_imported_as_foreign_tables() {
+    for server in ["mariadb-10.11", "mysql-9.7", "apart/mysql-9.7"] {
+        let mut g = given();
+        let place = g.folder.path().join("shop");
+        std::fs::create_dir(&place).expect("a folder");
+        for file in std::fs::read_dir(files().join(server)).expect("the fixtures").flatten() {
+            let name = file.file_name().into_string().expect("a plain name");
+            if let Some(table) = name.strip_suffix(".ibd.gz") {
+                unpack(server, table, &place);
+            }
+        }
+        g.session.execute("CREATE SCHEMA shop").expect("a schema");
+        let import = format!(
+            "IMPORT FOREIGN SCHEMA \"{}\" FROM SERVER innodb INTO shop OPTIONS (zero_dates 'text', zero_bytes 'replace')",
+            place.display()
+        );
+        g.session.execute(&import).expect("an import");
+        let tables = g.rows(
+            "SELECT foreign_table_name, option_value FROM information_schema.foreign_table_options
+             WHERE option_name = 'path' AND foreign_table_schema = 'shop' ORDER BY 1",
+        );
+        assert!(tables.len() > 5 || server.starts_with("apart"), "{tables:?}");
+        for line in tables {
+            let (table, file) = line.split_once('|').expect("two values");
+            let of = format!("shop.\"{table}\"");
+            if !Path::new(file).exists() {
+                // It is partitioned: its partitions, one after the other.
+                let mut parts = std::fs::read_dir(&place).expect("the folder").flatten();
+                assert!(parts.any(|p| {
+                    p.file_name().to_string_lossy().to_lowercase().starts_with(&format!("{table}#p#"))
+                }));
+                let mut files = ondol_innodb::folder::partitions(Path::new(file)).expect("the folder");
+                files.sort();
+                let scan = |p: &PathBuf| {
+                    format!(
+                        "SELECT * FROM innodb_scan('{}', zero_dates => 'text', zero_bytes => 'replace')",
+                        p.display()
+                    )
+                };
+                let wanted: Vec<String> = files.iter().flat_map(|p| g.rows(&scan(p))).collect();
+                assert!(files.len() > 1 && !wanted.is_empty());
+                assert_eq!(g.rows(&format!("SELECT * FROM {of}")), wanted, "{server} {table}");
+                g.session
+                    .execute("SET max_parallel_workers_per_gather = 3; SET min_parallel_table_scan_size = 0")
+                    .expect("settings");
+                assert_eq!(g.rows(&format!("SELECT * FROM {of}")), wanted, "{server} {table}");
+                let count = vec![wanted.len().to_string()];
+                assert_eq!(g.rows(&format!("SELECT count(*) FROM {of}")), count);
+                g.session.execute("RESET ALL").expect("settings");
+                continue;
+            }
+            let scan = format!("innodb_scan('{file}', zero_dates => 'text', zero_bytes => 'replace')");
+            let wanted = g.rows(&format!("SELECT * FROM {scan}"));
+            assert_eq!(g.rows(&format!("SELECT * FROM {of}")), wanted, "{server} {table}");
+            let found = g.rows(&format!("SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = '{of}'::regclass AND attnum > 0"));
+            g.session.execute(&format!("CREATE TEMP TABLE other AS SELECT * FROM {scan}")).expect("a table");
+            let wanted = g.rows("SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'other'::regclass AND attnum > 0");
+            assert_eq!(found, wanted, "{server} {table}");
+            g.session.execute("DROP TABLE other").expect("it is there");
+        }
+        // What is left out is told: nothing of the kind is here but what the fixtures are known for.
+        let folder = g.folder.path().to_path_buf();
+        drop(g.session);
+        let of = |s: &mut Session| s.import_innodb_folder(&place, &[("zero_dates".into(), "null".into())]);
+        let db = Database::open(folder.join("other")).expect("a database");
+        let schemas = of(&mut db.session()).expect("the folder has tables");
+        assert_eq!(schemas.len(), 1);
+        assert!(schemas[0].tables > 0 && schemas[0].name == "shop", "{schemas:?}");
+    }
+}
+
+/// What users do with foreign tables, and what is refused of it, with the reason.
+#[test]
+fn foreign_tables_are_tables_to_read() {
+    let mut g = given();
+    let tree = g.file("mariadb-10.11", "tree");
+    let paged = g.file("mariadb-10.11", "pagedtree");
+    let create = |name: &str, columns: &str, path: &str| {
+        format!("CREATE FOREIGN TABLE {name} ({columns}) SERVER innodb OPTIONS (path '{path}')")
+    };
+    g.session.execute(&create("t", "id bigint PRIMARY KEY, v varchar(200)", &tree)).expect("a table");
+    g.session.execute(&create("few", "v varchar(200)", &tree)).expect("a table");
+    let scan = format!("innodb_scan('{tree}')");
+    let wanted = g.rows(&format!("SELECT v, id FROM {scan}"));
+    assert_eq!(g.rows("SELECT v, id FROM t"), wanted);
+    assert_eq!(g.rows("SELECT v FROM few"), g.rows(&format!("SELECT v FROM {scan}")));
+    assert_eq!(g.rows("SELECT count(*) FROM few"), g.rows("SELECT count(*) FROM t"));
+    // A range of the key leaves pages unread, rows of a key are found, and tables are joined.
+    let plan = g.rows("EXPLAIN SELECT * FROM t WHERE id BETWEEN 5 AND 9").join("\n");
+    assert!(plan.contains("Foreign Scan"), "{plan}");
+    assert_eq!(g.rows("SELECT id FROM t WHERE id BETWEEN 5 AND 9"), ["5", "6", "8", "9"]);
+    assert_eq!(
+        g.rows("SELECT a.id FROM t a JOIN few b ON a.v = b.v WHERE a.id = 5 AND b.v = a.v LIMIT 1"),
+        ["5"]
+    );
+    // Views, materialised views, prepared statements, cursors, COPY.
+    g.session.execute("CREATE VIEW short AS SELECT id FROM t WHERE v = 'short'").expect("a view");
+    assert_eq!(g.rows("SELECT count(*) FROM short"), g.rows("SELECT count(*) FROM t WHERE v = 'short'"));
+    g.session
+        .execute("CREATE MATERIALIZED VIEW kept AS SELECT * FROM t; REFRESH MATERIALIZED VIEW kept")
+        .expect("a view");
+    assert_eq!(g.rows("SELECT count(*) FROM kept"), g.rows("SELECT count(*) FROM t"));
+    g.session.execute("PREPARE p (bigint) AS SELECT v FROM t WHERE id = $1").expect("a statement");
+    assert_eq!(g.rows("EXECUTE p(11)"), ["short"]);
+    assert_eq!(g.rows("EXECUTE p(12)").len(), 1);
+    let mut text = Vec::new();
+    g.session.copy_out("COPY t (id) TO STDOUT", &mut text, |_| {}).expect("a copy");
+    assert_eq!(
+        String::from_utf8(text).expect("UTF-8").lines().count().to_string(),
+        g.rows("SELECT count(*) FROM t")[0]
+    );
+    let mut s = g._db.session();
+    s.execute("BEGIN; DECLARE c CURSOR FOR SELECT id FROM t").expect("a cursor");
+    assert_eq!(s.query("FETCH 3 FROM c", &[]).expect("rows").len(), 3);
+    s.execute("COMMIT").expect("an end");
+    // The catalogue.
+    assert_eq!(g.rows("SELECT relkind, relhasindex FROM pg_class WHERE oid = 't'::regclass"), ["f|t"]);
+    assert_eq!(
+        g.rows("SELECT table_type FROM information_schema.tables WHERE table_name = 't'"),
+        ["FOREIGN"]
+    );
+    assert_eq!(g.rows("SELECT srvname, ftoptions[1] FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE ftrelid = 't'::regclass"), [format!("innodb|path={tree}")]);
+    // What is not to be done to them.
+    for (sql, state) in [
+        ("INSERT INTO t VALUES (1, 'a')", "42809"),
+        ("UPDATE t SET v = 'a'", "42809"),
+        ("DELETE FROM t", "42809"),
+        ("TRUNCATE t", "42809"),
+        ("COPY t FROM '/dev/null'", "42809"),
+        ("LOCK TABLE t", "42809"),
+        ("SELECT * FROM t FOR UPDATE", "42809"),
+        ("UPDATE short SET id = 1", "55000"),
+        ("CREATE INDEX ON t (v)", "42809"),
+        ("ALTER TABLE t ADD COLUMN a int", "42809"),
+        ("ALTER TABLE t RENAME COLUMN v TO w", "42809"),
+        ("CREATE TABLE r (id bigint REFERENCES t)", "42809"),
+        ("DROP TABLE t", "42809"),
+        ("DROP FOREIGN TABLE kept", "42809"),
+        ("SELECT ctid FROM t", "0A000"),
+        ("CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'", "0A000"),
+        ("CREATE FOREIGN TABLE x (a int) SERVER other OPTIONS (path 'x')", "42704"),
+        ("CREATE FOREIGN TABLE x (a int) SERVER innodb", "HV00B"),
+        ("CREATE FOREIGN TABLE x (a int) SERVER innodb OPTIONS (pfad 'x')", "HV00D"),
+        ("CREATE FOREIGN TABLE x (a int CHECK (a > 0)) SERVER innodb OPTIONS (path 'x')", "0A000"),
+        ("CREATE FOREIGN TABLE x (a int UNIQUE) SERVER innodb OPTIONS (path 'x')", "0A000"),
+        ("CREATE FOREIGN TABLE x (a serial) SERVER innodb OPTIONS (path 'x')", "0A000"),
+        ("IMPORT FOREIGN SCHEMA \"/nothing/there\" FROM SERVER innodb INTO public", "58P01"),
+        ("IMPORT FOREIGN SCHEMA \"/nothing/there\" FROM SERVER innodb INTO nowhere", "3F000"),
+    ] {
+        assert_eq!(g.refused(sql).0, state, "{sql}");
+    }
+    // A file that is another than the table says.
+    g.session.execute(&create("a", "id bigint, w text", &tree)).expect("a table");
+    assert!(g.refused("SELECT * FROM a").1.contains("there is no column \"w\" there"));
+    g.session.execute(&create("b", "id integer", &tree)).expect("a table");
+    assert!(g.refused("SELECT * FROM b").1.contains("column \"id\" is integer, and bigint there"));
+    g.session.execute(&create("c", "id bigint, v varchar(200) PRIMARY KEY", &tree)).expect("a table");
+    assert!(g.refused("SELECT * FROM c").1.contains("its primary key is v, and there id"));
+    g.session.execute(&create("d", "id bigint", "/nothing/there.ibd")).expect("a table");
+    assert_eq!(g.refused("SELECT * FROM d").0, "58P01");
+    // It has another name, place and owner, and is there when the database is opened again.
+    g.session.execute("CREATE SCHEMA s; ALTER FOREIGN TABLE few SET SCHEMA s; ALTER FOREIGN TABLE s.few RENAME TO fewer").expect("changes");
+    g.session.execute("COMMENT ON FOREIGN TABLE s.fewer IS 'few'; CREATE ROLE r; ALTER FOREIGN TABLE s.fewer OWNER TO r").expect("changes");
+    g.session.execute(&create("e", "id bigint PRIMARY KEY", &paged)).expect("a table");
+    g.session
+        .execute("DROP FOREIGN TABLE a, b, c, d; DROP FOREIGN TABLE IF EXISTS nothing")
+        .expect("they go");
+    let dump = |s: &mut Session| {
+        let mut text = Vec::new();
+        s.dump(&mut text, |_, _| {}).expect("a dump");
+        String::from_utf8(text).expect("UTF-8")
+    };
+    let text = dump(&mut g.session);
+    assert!(
+        text.contains("CREATE FOREIGN TABLE t (") && text.contains("COMMENT ON FOREIGN TABLE s.fewer"),
+        "{text}"
+    );
+    drop(s);
+    drop(g.session);
+    let path = g.folder.path().join("db");
+    g._db.close().expect("it closes");
+    let db = Database::open(&path).expect("it opens");
+    let mut s = db.session();
+    assert_eq!(s.query("SELECT v FROM t WHERE id = 11", &[]).expect("rows").len(), 1);
+    assert_eq!(dump(&mut s), text);
+    let again = Database::open(g.folder.path().join("again")).expect("a database");
+    let mut other = again.session();
+    other.execute(&text).expect("the dump is restored");
+    assert_eq!(dump(&mut other), text);
+    // Without the right to read files nobody makes one; who may read the table reads it.
+    other.execute("CREATE ROLE who; GRANT ALL ON SCHEMA public TO who; SET ROLE who").expect("a role");
+    let e = other.execute(&create("mine", "id bigint", &tree)).expect_err("no right");
+    assert_eq!(e.sqlstate(), "42501");
+    assert_eq!(other.execute("SELECT * FROM t").expect_err("no right").sqlstate(), "42501");
+    other.execute("RESET ROLE; GRANT SELECT ON t TO who; SET ROLE who").expect("a right");
+    assert_eq!(other.query("SELECT v FROM t WHERE id = 11", &[]).expect("rows").len(), 1);
 }

@@ -62,6 +62,11 @@ fn fill(s: &mut Session) {
 }
 /// Queries that are read in parts.
 const PARTED: &[&str] = &[
+    "SELECT * FROM t",
+    "SELECT id FROM t WHERE id % 1000 = 0",
+    "SELECT id, upper(name), money * 2, f FROM t WHERE yes OR span > '30 days'",
+    "SELECT name FROM t WHERE big < 0",
+    "TABLE t",
     "SELECT count(*) FROM t",
     "SELECT count(*), count(name), sum(small), sum(id), sum(big), sum(exact), avg(id), avg(exact), min(exact), max(money), min(name), max(code), min(day), max(at), max(tz),
          bool_and(yes), bool_or(yes), bit_xor(id), variance(id), stddev(money), min(f), max(f) FROM t",
@@ -87,7 +92,9 @@ const WHOLE: &[&str] = &[
     "SELECT count(*) FROM t WHERE id = 7",
     "SELECT count(*) FROM (SELECT id FROM t LIMIT 10) q",
     "SELECT g, (SELECT count(*) FROM t WHERE id % 5 = g) FROM generate_series(1, 3) AS s (g)",
-    "SELECT id FROM t WHERE id % 1000 = 0",
+    "SELECT id FROM t ORDER BY name, id",
+    "SELECT id FROM t LIMIT 20",
+    "SELECT DISTINCT small FROM t",
     "SELECT 1 UNION ALL SELECT count(*) FROM t",
 ];
 const COPIED: &[&str] = &[

@@ -1007,6 +1007,99 @@ fn a_large_result_and_a_large_message() {
     assert!(all[0].field('M').unwrap().contains("expected 4 to"), "{:?}", all[0].field('M'));
 }
 
+/// Rows that the scan's workers make into messages are those that the session's thread makes.
+#[test]
+fn rows_from_workers() {
+    let served = serve(|_| {});
+    let mut c = served.client();
+    c.query(
+        "CREATE TABLE t (id integer PRIMARY KEY, small smallint, big bigint, f double precision, r real, exact numeric, money numeric(12, 2), name text, code char(5),
+             raw bytea, day date, at timestamp, tz timestamptz, yes boolean, span interval, ids integer[], doc jsonb);
+         INSERT INTO t SELECT i, i % 100, i * 3000000000, i / 7.0, i / 3.0, (i * i)::numeric / 1000 - 7, (i % 977)::numeric / 100, CASE i % 5 WHEN 0 THEN NULL ELSE 'né' || i END,
+             'c' || i % 1000, decode('00ff', 'hex'), date '1990-01-01' + i % 9999, timestamp '2001-02-03 04:05:06' + i * interval '1 hour', now(), i % 3 = 0,
+             i % 50 * interval '1 day', ARRAY[i, NULL], jsonb_build_object('n', i) FROM generate_series(1, 9000) AS g (i)",
+    );
+    let queries = [
+        "SELECT * FROM t",
+        "SELECT id, upper(name), money * 2, day FROM t WHERE small < 40",
+        "SELECT tz FROM t WHERE big < 0",
+    ];
+    let set = |c: &mut Client, workers: u32| {
+        c.query(&format!(
+            "SET max_parallel_workers_per_gather = {workers}; SET min_parallel_table_scan_size = 0"
+        ));
+    };
+    let all = |c: &mut Client, workers: u32| {
+        set(c, workers);
+        let mut told = vec![];
+        for text in queries {
+            told.push(c.ask(&[query(text)]));
+            for forms in [&[][..], &[0], &[1]] {
+                let bind = bind_as("", "", &[], &[], forms);
+                told.push(c.ask(&[parse("", text, &[]), bind, describe('P', ""), execute("", 0), sync()]))
+            }
+        }
+        c.query("SET datestyle = 'German'; SET bytea_output = 'escape'; SET extra_float_digits = 0");
+        told.push(c.ask(&[query(queries[0])]));
+        c.query("RESET ALL");
+        told
+    };
+    let alone = all(&mut c, 0);
+    assert!(alone[0].len() > 9000);
+    for workers in [1, 3] {
+        assert!(all(&mut c, workers) == alone, "{workers} workers");
+    }
+    // An error in the midst: what it is, and that the session goes on.
+    let failing =
+        [parse("", "SELECT 1 / (id - 8000) FROM t", &[]), bind("", "", &[]), execute("", 0), sync()];
+    let found = c.ask(&failing);
+    let e = found.iter().find(|m| m.kind == 'E').expect("an error");
+    assert_eq!(e.field('C').as_deref(), Some("22012"));
+    assert!(found.iter().any(|m| m.kind == 'D'));
+    assert!(c.query("SELECT 1").contains('1'));
+}
+
+/// A result that is many times the memory limit, to a client that takes its time: what waits is bounded.
+#[test]
+fn rows_from_workers_wait_for_the_client() {
+    let folder = TempFolder::new().unwrap();
+    let database = ondol::OpenOptions::new().memory_limit(96 << 20).open(folder.path().join("db")).unwrap();
+    let options =
+        ServeOptions { listen: vec!["127.0.0.1:0".into()], trust_loopback: true, ..ServeOptions::default() };
+    let server = Server::start(&database, &options).unwrap();
+    let mut c = Client::new(server.addresses()[0].port());
+    c.start(&[("user", "postgres")]);
+    c.query("CREATE TABLE t (id integer, name text); INSERT INTO t SELECT i, 'n' || i FROM generate_series(1, 20000) g (i)");
+    c.query("SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0");
+    c.send(&[query("SELECT id, repeat(name, 2000) FROM t")]);
+    std::thread::sleep(Duration::from_millis(300));
+    let (mut rows, mut bytes) = (0, 0);
+    loop {
+        let m = c.message().expect("a message");
+        match m.kind {
+            'D' => (rows, bytes) = (rows + 1, bytes + m.body.len()),
+            'E' => panic!("{m:?}"),
+            'Z' => break,
+            _ => {}
+        }
+    }
+    assert_eq!(rows, 20000);
+    assert!(bytes > 200 << 20, "{bytes}");
+    // Who breaks it off leaves no job behind.
+    c.send(&[query("SELECT id, repeat(name, 2000) FROM t")]);
+    c.message().expect("a message");
+    drop(c);
+    let mut other = Client::new(server.addresses()[0].port());
+    other.start(&[("user", "postgres")]);
+    for _ in 0..500 {
+        if other.query("SELECT CASE sum(jobs) WHEN 0 THEN 'none' END FROM ondol_workers").contains("none") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("jobs are left: {}", other.query("SELECT * FROM ondol_workers"));
+}
+
 #[test]
 fn cancelling() {
     let served = serve(|_| {});

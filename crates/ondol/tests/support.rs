@@ -482,6 +482,21 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                  REFRESH MATERIALIZED VIEW v; CREATE UNIQUE INDEX ON v (a); REFRESH MATERIALIZED VIEW CONCURRENTLY v",
             ),
             (
+                "CREATE FOREIGN TABLE ... SERVER innodb",
+                "CREATE FOREIGN TABLE f (a integer PRIMARY KEY, b text) SERVER innodb OPTIONS (path '/nothing/there.ibd')",
+            ),
+            (
+                "ALTER FOREIGN TABLE ... RENAME, SET SCHEMA, OWNER TO",
+                "CREATE FOREIGN TABLE f (a integer) SERVER innodb OPTIONS (path '/nothing/there.ibd'); \
+                 ALTER FOREIGN TABLE f RENAME TO g; CREATE SCHEMA s; ALTER FOREIGN TABLE g SET SCHEMA s; \
+                 ALTER FOREIGN TABLE s.g OWNER TO CURRENT_USER",
+            ),
+            (
+                "DROP FOREIGN TABLE",
+                "CREATE FOREIGN TABLE f (a integer) SERVER innodb OPTIONS (path '/nothing/there.ibd'); DROP FOREIGN TABLE f",
+            ),
+            ("CREATE SERVER, CREATE FOREIGN DATA WRAPPER", "CREATE SERVER s FOREIGN DATA WRAPPER innodb"),
+            (
                 "ALTER MATERIALIZED VIEW ... RENAME, SET SCHEMA",
                 "CREATE MATERIALIZED VIEW v AS SELECT 1 AS a; ALTER MATERIALIZED VIEW v RENAME COLUMN a TO b; \
                  CREATE SCHEMA s; ALTER MATERIALIZED VIEW v SET SCHEMA s; ALTER MATERIALIZED VIEW s.v RENAME TO w",
@@ -853,10 +868,11 @@ ADD FOREIGN KEY and VALIDATE CONSTRAINT, at READ COMMITTED and of tables that th
 A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_parallel_workers_per_gather` threads, by default as many as there are cores (0 turns it off, and is the default where there is one core), when a statement reads all of it once and
 
 - makes aggregates of its rows, with WHERE and GROUP BY or without (no joins, no DISTINCT inside an aggregate): EXPLAIN then shows `Parallel Seq Scan` or `Parallel Foreign Scan` and `Workers Planned`, EXPLAIN ANALYZE runs in one thread, and shows neither; or
-- is COPY of a table, or of a query without more than columns, expressions and WHERE, to a file or STDOUT; or
+- is a query without more than columns, expressions and WHERE (no ORDER BY, LIMIT or DISTINCT), not through a cursor: EXPLAIN shows the same. A server's threads make the messages for the client, too; a client that is slow to take them makes them wait, and bounds what there is of them; or
+- is COPY of a table, or of such a query, to a file or STDOUT; or
 - is CREATE TABLE AS of such a query: the threads insert what they read, so that rows of the new table do not lie in the order of the query's.
 
-A table that `innodb_scan` reads is read so, too; its `count(*)` without conditions is counted by several threads in any statement. The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is the same as one thread's, in the same order: COPY gives the rows in storage order, and groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
+A table that `innodb_scan` reads is read so, too; its `count(*)` without conditions is counted by several threads in any statement. The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is the same as one thread's, in the same order: rows come in storage order, and groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
 
 The threads are workers of the process. All its databases share them, for full scans, COPY FROM, the filling of indexes, imports and recovery. There are as many as cores, or as a program asks for by `set_workers` before the first of them has work. `max_parallel_workers_per_gather` is into how many jobs a statement is cut; jobs of several statements take turns on the workers, and one that waits (for whoever fetches the rows, say) holds none. The view `ondol_workers` has a row for each: its jobs that have not ended, and how many have.
 ";

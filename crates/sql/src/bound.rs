@@ -15,14 +15,15 @@ use crate::level::IsolationLevel;
 use crate::needs::Need;
 use ondol_engine::table_lock::TableLock;
 use ondol_engine::{
-    Access, CheckDef, ColumnDef, CommentKind, Commented, FunctionDef, IndexColumn, IndexDef, IndexKind,
-    IndexOptions, KeyAction, LockStrength, Name, Nature, OnCommit, Table, TableDef, ViewDef, Wait,
+    Access, CheckDef, ColumnDef, CommentKind, Commented, ForeignSource, FunctionDef, IndexColumn, IndexDef,
+    IndexKind, IndexOptions, KeyAction, LockStrength, Name, Nature, OnCommit, Table, TableDef, ViewDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
 use ondol_types::user::UserDef;
 use ondol_types::window::WindowId;
 use ondol_types::{SqlResult, Type, TypeId, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An expression. `Q` is what stands for a query within it: in the plan another than here.
@@ -656,6 +657,14 @@ pub enum SettingChange {
     ResetAll,
 }
 
+/// Of which tables IMPORT FOREIGN SCHEMA makes some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportLimit {
+    All,
+    To(Vec<String>),
+    Except(Vec<String>),
+}
+
 #[derive(Clone, Debug)]
 pub enum Statement {
     Query(Query),
@@ -674,6 +683,17 @@ pub enum Statement {
         on_commit: OnCommit,
         if_not_exists: bool,
         unlogged: bool,
+        /// Of a foreign table.
+        source: Option<ForeignSource>,
+    },
+    /// Foreign tables are made of all that there are in a place, or of some.
+    ImportForeignSchema {
+        /// The place there.
+        remote: String,
+        source: ForeignSource,
+        /// The schema here.
+        into: u32,
+        limit: ImportLimit,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
     CreateTableAs {
@@ -723,6 +743,8 @@ pub enum Statement {
         if_exists: bool,
         /// Functions that return the table's rows go with it.
         cascade: bool,
+        /// They are foreign tables.
+        foreign: bool,
     },
     Truncate {
         names: Vec<Name>,
@@ -1117,8 +1139,8 @@ pub struct Bound {
     pub catalog_version: u64,
     /// Told to the user before the outcome: (sqlstate, message).
     pub notices: Vec<(&'static str, String)>,
-    /// A foreign table was opened for it, so it is to be run once, now.
-    pub is_foreign: bool,
+    /// What was opened for it that is foreign. If anything was, it is to be run once, now.
+    pub foreign: Opened,
     /// A literal that means something else in the usual styles, in which what is stored is read (style/S1).
     pub otherwise: Option<String>,
     /// What whoever runs it has to be allowed.
@@ -1128,8 +1150,29 @@ pub struct Bound {
 impl Bound {
     /// One that was put together elsewhere: nothing is to be told of it.
     pub fn of(statement: Statement, params: Vec<TypeId>, catalog_version: u64) -> Bound {
-        let (notices, is_foreign, otherwise, needs) = (Vec::new(), false, None, Vec::new());
-        Bound { statement, params, catalog_version, notices, is_foreign, otherwise, needs }
+        let (notices, foreign, otherwise, needs) = (Vec::new(), Opened::default(), None, Vec::new());
+        Bound { statement, params, catalog_version, notices, foreign, otherwise, needs }
+    }
+}
+
+/// What is open of what is foreign.
+#[derive(Clone, Default)]
+pub struct Opened {
+    /// The foreign tables of the dictionary, by their numbers.
+    pub tables: BTreeMap<u32, Arc<dyn ForeignTable>>,
+    /// Whether functions in FROM read what they have opened ([`Rel::Foreign`]).
+    pub by_functions: bool,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.tables.values().map(|t| t.name())).finish()
+    }
+}
+
+impl Opened {
+    pub fn is_any(&self) -> bool {
+        self.by_functions || !self.tables.is_empty()
     }
 }
 

@@ -161,6 +161,74 @@ const MINUS_INFINITY: u16 = 0xf000;
 
 /// In digits of ten thousands, of which the first stands for `weight` of them.
 fn write_numeric(v: ValueRef<'_>, out: &mut Vec<u8>) {
+    let scaled = match v {
+        ValueRef::Packed(p) => p.units().map(|units| (i128::from(units), p.scale())),
+        ValueRef::Numeric(b) => Numeric::scaled(b),
+        _ => None,
+    };
+    if let Some((mantissa, scale)) = scaled
+        && let Some(sent) = Digits::of(mantissa, scale)
+    {
+        return out.extend_from_slice(sent.bytes());
+    }
+    write_long_numeric(v, out)
+}
+
+/// A numeric's binary form, made from its end on.
+struct Digits {
+    bytes: [u8; Digits::MOST],
+    start: usize,
+}
+
+impl Digits {
+    const MOST: usize = 48;
+    /// The value `mantissa / 10^scale`; `None` if it is too long.
+    fn of(mantissa: i128, scale: u16) -> Option<Digits> {
+        // So many groups of four digits stand behind the point.
+        let behind = scale.div_ceil(4);
+        let missing = behind * 4 - scale;
+        let all = mantissa.unsigned_abs().checked_mul(10u128.pow(missing.into()))?;
+        let mut made = Digits { bytes: [0; Digits::MOST], start: Digits::MOST };
+        let mut groups = 0;
+        // Most have so few that one word divides.
+        let mut put = |group: u16| {
+            // Zeros at the end are not sent.
+            if group > 0 || made.start < Digits::MOST {
+                made.start -= 2;
+                made.bytes[made.start..made.start + 2].copy_from_slice(&group.to_be_bytes())
+            }
+            groups += 1
+        };
+        let mut wide = all;
+        while wide > u128::from(u64::MAX) {
+            put((wide % 10_000) as u16);
+            wide /= 10_000
+        }
+        let mut rest = wide as u64;
+        while rest > 0 {
+            put((rest % 10_000) as u16);
+            rest /= 10_000
+        }
+        let count = (Digits::MOST - made.start) / 2;
+        // Of a fraction the groups of zeros behind the point count, and are not sent.
+        let weight = if count == 0 { 0 } else { groups - 1 - behind as i16 };
+        let sign = if mantissa < 0 { NEGATIVE } else { POSITIVE };
+        let head = made.start.checked_sub(8)?;
+        let words = [count as u16, weight as u16, sign, scale];
+        words
+            .iter()
+            .zip(made.bytes[head..].chunks_mut(2))
+            .for_each(|(w, to)| to.copy_from_slice(&w.to_be_bytes()));
+        made.start = head;
+        Some(made)
+    }
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+/// The same by its digits.
+fn write_long_numeric(v: ValueRef<'_>, out: &mut Vec<u8>) {
     let mut shown = Vec::with_capacity(40);
     text::output(v, Type::new(TypeId::NUMERIC), &mut shown);
     let mut head = |count: usize, weight: i16, sign: u16, scale: usize| {
@@ -519,6 +587,25 @@ mod tests {
     }
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// The short way of numerics gives what the long one gives.
+    #[test]
+    fn digits_are_the_same_both_ways() {
+        let mut mantissas: Vec<i128> = (0..1000).collect();
+        mantissas.extend((0..38).flat_map(|n| [10i128.pow(n), 10i128.pow(n) - 1, 7 * 10i128.pow(n) / 3]));
+        mantissas.extend([u64::MAX.into(), i128::from(u64::MAX) + 1, i64::MIN.into()]);
+        for mantissa in mantissas.iter().flat_map(|m| [*m, -*m]) {
+            for scale in [0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 19, 20, 21, 37, 127] {
+                let (mut stored, mut long) = (vec![], vec![]);
+                Numeric::from_scaled(mantissa, scale).encode(&mut stored);
+                write_long_numeric(ValueRef::Numeric(&stored), &mut long);
+                match Digits::of(mantissa, scale) {
+                    Some(short) => assert_eq!(hex(short.bytes()), hex(&long), "{mantissa} {scale}"),
+                    None => assert!(mantissa.unsigned_abs() > 10u128.pow(35), "{mantissa} {scale}"),
+                }
+            }
+        }
     }
 
     /// What PostgreSQL's send functions give.

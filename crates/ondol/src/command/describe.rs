@@ -422,6 +422,7 @@ fn describe_table(r: &mut Runner, catalog: &Catalog, path: &Path, table: &Arc<Ta
     let text_of = |what: TableText<'_>| deparse::of_table(table, what, catalog, path, true).ok();
     let kind = match def.is_material() {
         true => "Materialized view",
+        false if def.is_foreign() => "Foreign table",
         false if def.nature.unlogged => "Unlogged table",
         false => "Table",
     };

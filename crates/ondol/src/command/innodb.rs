@@ -2,14 +2,16 @@
 use super::{Done, Failed, tell};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use ondol::Unfinished;
+use ondol::{Session, Unfinished};
 use ondol_base::cancel::Cancel;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
+use ondol_innodb::folder::{self, Absent, Database};
 use ondol_innodb::keys::Keys;
 use ondol_innodb::scan::{Buffers, LeftOut, Scan};
 use ondol_innodb::value;
 use ondol_scan::csv::Dialect;
+use ondol_types::name::quote;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -45,16 +47,24 @@ enum What {
     },
 }
 
-#[derive(clap::Args)]
-struct Export {
+#[derive(clap::Args, Clone)]
+pub struct Export {
     /// TABLE.ibd; MariaDB's and older MySQL's definition is expected beside it in TABLE.frm
-    file: PathBuf,
-    /// The file to write, or - for standard output
+    #[arg(required_unless_present = "datadir")]
+    pub file: Option<PathBuf>,
+    /// All tables of a folder: a stopped server's data folder, a prepared backup or a folder of snapshots.
+    /// Each is written to TO/DATABASE/TABLE.FORMAT
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["file", "columns", "key_from", "key_to", "limit", "schema"], requires = "format")]
+    pub datadir: Option<PathBuf>,
+    /// Of --datadir these databases only
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "datadir")]
+    pub databases: Option<Vec<String>>,
+    /// The file to write, or - for standard output; of --datadir a folder
     #[arg(long, value_name = "FILE")]
-    to: PathBuf,
+    pub to: PathBuf,
     /// What to write; by default what the file's name ends in
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    pub format: Option<Format>,
     /// How values stand in a line of CSV; by default rfc4180
     #[arg(long, value_enum)]
     csv: Option<Csv>,
@@ -95,9 +105,18 @@ struct Export {
 }
 
 #[derive(clap::Args)]
-struct Import {
-    /// TABLE.ibd; MariaDB's and older MySQL's definition is expected beside it in TABLE.frm
-    file: PathBuf,
+pub struct Import {
+    /// TABLE.ibd; MariaDB's and older MySQL's definition is expected beside it in TABLE.frm. If it is not
+    /// there, the table's partitions, TABLE#P#….ibd
+    #[arg(required_unless_present = "datadir")]
+    file: Option<PathBuf>,
+    /// All tables of a folder: a stopped server's data folder, a prepared backup or a folder of snapshots.
+    /// Each database becomes a schema of its name
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["file", "table", "schema"])]
+    datadir: Option<PathBuf>,
+    /// Of --datadir these databases only
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "datadir")]
+    databases: Option<Vec<String>>,
     /// The database's folder, made if it is not there
     #[arg(long, value_name = "DB")]
     into: PathBuf,
@@ -132,7 +151,7 @@ struct Import {
     definition: Definition,
 }
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 struct Definition {
     /// The table's CREATE TABLE, in place of the definition in the file or in TABLE.frm
     #[arg(long, value_name = "FILE.sql")]
@@ -189,7 +208,7 @@ struct Snapshot {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Format {
+pub enum Format {
     Csv,
     /// Parquet, compressed with Snappy
     Parquet,
@@ -247,6 +266,7 @@ enum Csv {
 
 pub fn run(args: Args) -> Done {
     match args.what {
+        What::Export(args) if args.datadir.is_some() => export_folder(&args),
         What::Export(args) => export(args),
         What::Import(args) => import(args),
         What::Snapshot(args) => snapshot(args),
@@ -302,10 +322,95 @@ fn format(args: &Export) -> Result<Format, Failed> {
     }
 }
 
+/// The databases of a folder that are wanted.
+fn databases(folder: &Path, wanted: Option<&[String]>) -> Result<Vec<Database>, Failed> {
+    let all = folder::databases(folder).map_err(told)?;
+    if let Some(none) = wanted.iter().flat_map(|w| w.iter()).find(|w| all.iter().all(|d| d.name != **w)) {
+        let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
+        return Err(Failed::Message(format!(
+            "{} has no database {none}; there are {}",
+            folder.display(),
+            names.join(", ")
+        )));
+    }
+    if all.is_empty() {
+        return Err(Failed::Message(format!(
+            "{} has no tables of InnoDB's; expected a data folder, with a folder for each database and TABLE.ibd in these",
+            folder.display()
+        )));
+    }
+    Ok(all.into_iter().filter(|d| wanted.is_none_or(|w| w.contains(&d.name))).collect())
+}
+
+/// Tells what became of a folder: what was left out, each with the reason, and how many tables were not.
+fn told_of(done: usize, what: &str, left_out: &[(String, Absent)]) -> Done {
+    for (database, Absent { name, reason, .. }) in left_out {
+        tell(&format!("left out: {database}.{name}: {reason}\n"));
+    }
+    tell(&format!("{done} tables {what}, {} left out\n", left_out.len()));
+    Ok(())
+}
+
+fn shown(e: &Failed) -> String {
+    match e {
+        Failed::Told => "it was told".into(),
+        Failed::Sql(e) => e.0.message.clone(),
+        Failed::Message(message) => message.clone(),
+    }
+}
+
+/// Every table of a folder into a file of its own, a partitioned one into a file for each partition.
+fn export_folder(args: &Export) -> Done {
+    let Some(from) = &args.datadir else { return Ok(()) };
+    if args.to.as_os_str() == "-" {
+        return Err(Failed::Message("--datadir writes files: --to names a folder".into()));
+    }
+    let ending = match format(args)? {
+        Format::Csv => "csv",
+        Format::Parquet => "parquet",
+        Format::Arrow => "arrow",
+    };
+    let interrupted = Arc::new(Cancel::new());
+    ondol_base::interrupt::tells(interrupted.clone(), None).map_err(|e| Failed::io("interrupts", e))?;
+    let (mut done, mut left_out) = (0, Vec::new());
+    for database in databases(from, args.databases.as_deref())? {
+        left_out.extend(database.absent.iter().map(|a| (database.name.clone(), a.clone())));
+        let place = args.to.join(database.folder.file_name().unwrap_or_default());
+        std::fs::create_dir_all(&place).map_err(|e| Failed::io(place.display().to_string(), e))?;
+        for table in &database.tables {
+            for file in table.files() {
+                if interrupted.is_told() {
+                    return Err(Failed::Message("it was interrupted".into()));
+                }
+                let mut name = file.file_stem().unwrap_or_default().to_os_string();
+                name.push(format!(".{ending}"));
+                tell(&format!("{}.{}: ", database.name, table.name));
+                let one = Export {
+                    file: Some(file.clone()),
+                    datadir: None,
+                    databases: None,
+                    to: place.join(name),
+                    ..args.clone()
+                };
+                match export(one) {
+                    Ok(()) => done += 1,
+                    Err(e) => {
+                        let (name, file, reason) = (table.name.clone(), file.clone(), shown(&e));
+                        tell("left out\n");
+                        left_out.push((database.name.clone(), Absent { name, file, reason }))
+                    }
+                }
+            }
+        }
+    }
+    told_of(done, "written", &left_out)
+}
+
 fn export(args: Export) -> Done {
     let to_standard_output = args.to.as_os_str() == "-";
     let format = format(&args)?;
-    let mut scan = args.definition.open(&args.file)?;
+    let Some(file) = &args.file else { return Err(Failed::Message("expected a file TABLE.ibd".into())) };
+    let mut scan = args.definition.open(file)?;
     if args.history {
         scan.with_history().map_err(told)?;
     }
@@ -351,7 +456,7 @@ fn export(args: Export) -> Done {
         if matches!(args.csv, Some(Csv::Mysql)) {
             return Err(Failed::Message(format!(
                 "{}: SELECT … INTO OUTFILE computes the virtual columns {virtual_columns}, which no file holds; --columns names those to write",
-                args.file.display()
+                file.display()
             )));
         }
         tell(&format!("left out, since they are virtual and no file holds them: {virtual_columns}\n"));
@@ -364,9 +469,9 @@ fn export(args: Export) -> Done {
             bar.set_position(d.read)
         })
     } else {
-        let frm = ondol_innodb::definition::frm_beside(&args.file);
+        let frm = ondol_innodb::definition::frm_beside(file);
         let Definition { schema, keys, keys_password } = args.definition;
-        let inputs = [Some(frm), Some(args.file.with_extension("cfg")), schema, keys, keys_password];
+        let inputs = [Some(frm), Some(file.with_extension("cfg")), schema, keys, keys_password];
         let unfinished = create(&args.to, args.overwrite, &inputs)?;
         let interrupted = Arc::new(Cancel::new());
         ondol_base::interrupt::tells(interrupted.clone(), None).map_err(|e| Failed::io("interrupts", e))?;
@@ -401,18 +506,110 @@ fn export(args: Export) -> Done {
     Ok(())
 }
 
-fn import(args: Import) -> Done {
-    let mut scan = args.definition.open(&args.file)?;
-    if args.history {
-        scan.with_history().map_err(told)?;
+/// A table's files, opened, with what is known of each.
+fn opened(args: &Import, files: &[PathBuf]) -> Result<(Vec<Scan>, ondol::Import), Failed> {
+    let mut scans = Vec::with_capacity(files.len());
+    let mut evidence = Vec::with_capacity(files.len());
+    for file in files {
+        let mut scan = args.definition.open(file)?;
+        if args.history {
+            scan.with_history().map_err(told)?;
+        }
+        evidence.push(evidence::find(scan.space(), args.assume_consistent).map_err(told)?);
+        scans.push(scan)
     }
-    let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
+    let own = scans.first().map_or(String::new(), |s| s.definition().table.name.clone());
     let import = ondol::Import {
-        table: args.table.unwrap_or_else(|| scan.definition().table.name.clone()),
+        table: args.table.clone().unwrap_or(own),
         zero_dates: ZeroDates::meant(args.zero_dates),
         zero_bytes: ZeroBytes::meant(args.zero_bytes),
         workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
-        evidence: evidence.clone(),
+        evidence,
+    };
+    Ok((scans, import))
+}
+
+/// Loads a table, and tells what became of it.
+fn load(session: &mut Session, scans: &[Scan], import: &ondol::Import) -> Done {
+    let bar = bar(scans.iter().map(leaf_bytes).sum());
+    let started = std::time::Instant::now();
+    let done = session.import_partitions(scans, import, |done| bar.set_position(done.read));
+    bar.finish_and_clear();
+    let done = done?;
+    for left_out in &done.left_out {
+        tell(&format!("not made: {left_out}\n"));
+    }
+    if done.nulled > 0 {
+        tell(&format!("{} dates were no days of the calendar, and are NULL\n", done.nulled));
+    }
+    if done.history > 0 {
+        tell(&format!("{} rows of its history were left out; --history takes them, too\n", done.history));
+    }
+    let seconds = started.elapsed().as_secs_f64().max(1e-9);
+    let evidence = import.evidence.first().map_or(String::new(), |e| format!("; the file was {e}"));
+    tell(&format!(
+        "{}: {} rows, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second){evidence}\n",
+        import.table,
+        done.rows,
+        done.rows as f64 / seconds,
+        done.read as f64 / 1e6 / seconds
+    ));
+    Ok(())
+}
+
+/// Every table of a folder, each database's in a schema.
+fn import_folder(session: &mut Session, args: &Import, from: &Path) -> Done {
+    let (mut tables, mut left_out) = (0, Vec::new());
+    for database in databases(from, args.databases.as_deref())? {
+        let schema = quote(&database.name);
+        left_out.extend(database.absent.iter().map(|a| (database.name.clone(), a.clone())));
+        if let Err(e) = session.execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) {
+            let reason = e.to_string();
+            let out = |t: &folder::TableFiles| Absent {
+                name: t.name.clone(),
+                file: t.file.clone(),
+                reason: reason.clone(),
+            };
+            left_out.extend(database.tables.iter().map(|t| (database.name.clone(), out(t))));
+            continue;
+        }
+        session.execute(&format!("SET search_path = {schema}"))?;
+        for table in &database.tables {
+            let done = opened(args, &table.files()).and_then(|(scans, import)| {
+                let import = ondol::Import { table: table.name.clone(), ..import };
+                tell(&format!("{schema}."));
+                load(session, &scans, &import)
+            });
+            match done {
+                Ok(()) => tables += 1,
+                Err(Failed::Sql(e)) if matches!(&e.sqlstate()[..2], "57" | "53") => {
+                    return Err(Failed::Sql(e));
+                }
+                Err(e) => {
+                    tell("left out\n");
+                    let out =
+                        Absent { name: table.name.clone(), file: table.file.clone(), reason: shown(&e) };
+                    left_out.push((database.name.clone(), out))
+                }
+            }
+        }
+    }
+    told_of(tables, "made", &left_out)
+}
+
+fn import(args: Import) -> Done {
+    let one = match &args.file {
+        None => None,
+        Some(file) => {
+            let mut files = match file.exists() {
+                true => Vec::new(),
+                false => folder::partitions(file).unwrap_or_default(),
+            };
+            if files.is_empty() {
+                files.push(file.clone())
+            }
+            Some(opened(&args, &files)?)
+        }
     };
     let mut options = ondol::OpenOptions::new();
     if let Some(n) = args.memory_limit {
@@ -425,31 +622,15 @@ fn import(args: Import) -> Done {
     super::tell_opened(&database);
     let mut session = database.session();
     session.canceller().cancel_on_interrupt().map_err(|e| Failed::io("interrupts", e))?;
-    let bar = bar(leaf_bytes(&scan));
-    let started = std::time::Instant::now();
-    let done = session.import_innodb(&scan, &import, |done| bar.set_position(done.read));
-    bar.finish_and_clear();
+    let done = match (&one, &args.datadir) {
+        (Some((scans, import)), _) => load(&mut session, scans, import),
+        (None, Some(from)) => import_folder(&mut session, &args, from),
+        (None, None) => Err(Failed::Message("expected a file TABLE.ibd, or --datadir".into())),
+    };
     drop(session);
     let closed = database.close();
-    let done = done?;
+    done?;
     closed?;
-    for left_out in &done.left_out {
-        tell(&format!("not made: {left_out}\n"));
-    }
-    if done.nulled > 0 {
-        tell(&format!("{} dates were no days of the calendar, and are NULL\n", done.nulled));
-    }
-    if done.history > 0 {
-        tell(&format!("{} rows of its history were left out; --history takes them, too\n", done.history));
-    }
-    let seconds = started.elapsed().as_secs_f64().max(1e-9);
-    tell(&format!(
-        "{}: {} rows, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}\n",
-        import.table,
-        done.rows,
-        done.rows as f64 / seconds,
-        done.read as f64 / 1e6 / seconds
-    ));
     Ok(())
 }
 

@@ -6,6 +6,8 @@ mod complete;
 mod demo;
 mod describe;
 mod dump;
+#[cfg(feature = "server")]
+mod folder;
 mod format;
 mod holder;
 mod innodb;

@@ -1,4 +1,5 @@
 //! `ondol serve`: a database for PostgreSQL's clients.
+use super::folder::{self, Reading};
 use super::holder::held_by;
 use super::notify::notify;
 use super::{Done, Failed, Ring, say, shell, tell, tell_opened};
@@ -19,11 +20,17 @@ const PASSWORD: &str = "initial-password";
 #[derive(clap::Args)]
 pub struct Args {
     /// The database's folder, made if it is not there
-    #[arg(required_unless_present = "temporary", conflicts_with = "temporary")]
+    #[arg(required_unless_present_any = ["temporary", "innodb"], conflicts_with_all = ["temporary", "innodb"])]
     path: Option<PathBuf>,
     /// Serve a database that is gone when the server ends
     #[arg(long)]
     temporary: bool,
+    /// Serve the tables of MySQL or MariaDB, read from their files: the data folder of a server that was shut
+    /// down, a prepared backup, or a folder of snapshots. Nothing is written there
+    #[arg(long, value_name = "FOLDER", conflicts_with = "template")]
+    innodb: Option<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
     /// The database that the temporary one is a copy of; it may be in use
     #[arg(long, value_name = "PATH", requires = "temporary")]
     template: Option<PathBuf>,
@@ -149,6 +156,15 @@ pub fn run(args: Args) -> Done {
     }
     let database = args.ring.apply(options).open(&folder).map_err(|e| held_by(e, &folder))?;
     tell_opened(&database);
+    let mut own_settings = Vec::new();
+    if let Some(of) = &args.innodb {
+        let schemas = folder::open(&database, of, &args.reading)?;
+        let mut own = |name: &str, value: &str| own_settings.push(SettingGiven::new(name, value, "--innodb"));
+        own("default_transaction_read_only", "on");
+        if let [only] = &schemas[..] {
+            own("search_path", &format!("{}, public", ondol_types::name::quote(only)))
+        }
+    }
 
     let mut listen = args.listen.clone();
     let mut sockets: Vec<PathBuf> = args.socket.clone();
@@ -171,7 +187,7 @@ pub fn run(args: Args) -> Done {
         require_tls: args.require_tls,
         settings_file: Some(args.config.clone().unwrap_or_else(|| folder.join("ondol.conf"))),
         system_file: Some(folder.join("ondol.auto.conf")),
-        settings: settings(&args)?,
+        settings: own_settings.into_iter().chain(settings(&args)?).collect(),
         metrics: args.metrics.clone(),
         ..ServeOptions::default()
     };
@@ -203,9 +219,10 @@ fn greet(
     served: &ServeOptions,
 ) -> Done {
     let mut text = format!("Ondol {} serves ", env!("CARGO_PKG_VERSION"));
-    match args.temporary {
+    match args.temporary || args.innodb.is_some() {
         true => {
             let of = args.template.as_ref().map_or(String::new(), |t| format!(", a copy of {}", t.display()));
+            let of = args.innodb.as_ref().map_or(of, |f| format!(" over the files in {}", f.display()));
             text += &format!("a temporary database{of}. Nothing of it is kept when the server ends.\n")
         }
         false => text += &format!("{}.\n", folder.display()),
@@ -233,7 +250,7 @@ fn greet(
             "WARNING:  without --tls-cert and --tls-key, clients on other machines send and get everything unencrypted\n",
         )
     }
-    if !args.temporary && database.opened().recovered.ring.is_none() {
+    if !args.temporary && args.innodb.is_none() && database.opened().recovered.ring.is_none() {
         text += "A commit is answered once the log is synced: it survives the end of the process, and a power \
                  failure as far as the disk keeps what it was told to.\n"
     }

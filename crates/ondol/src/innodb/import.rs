@@ -41,8 +41,8 @@ pub struct Import {
     pub zero_bytes: ZeroBytes,
     /// Threads that read, convert and insert; at least one.
     pub workers: usize,
-    /// Why the file is believed, as [`evidence::find`] told; looked at once more before the commit.
-    pub evidence: Evidence,
+    /// Why each file is believed, as [`evidence::find`] told; looked at once more before the commit.
+    pub evidence: Vec<Evidence>,
 }
 
 /// What was imported, so far or in all.
@@ -118,6 +118,16 @@ impl Session {
         &mut self,
         scan: &Scan,
         import: &Import,
+        progress: impl FnMut(&Imported),
+    ) -> SqlResult<Imported> {
+        self.import_partitions(std::slice::from_ref(scan), import, progress)
+    }
+
+    /// The same of a table whose partitions are these.
+    pub fn import_partitions(
+        &mut self,
+        scans: &[Scan],
+        import: &Import,
         mut progress: impl FnMut(&Imported),
     ) -> SqlResult<Imported> {
         self.timed(|s| {
@@ -131,8 +141,10 @@ impl Session {
             s.refuse_read_only("CREATE TABLE")?;
             s.connection.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
             // P1
-            let done = s.import_rows(scan, import, &mut progress).and_then(|done| {
-                evidence::still(scan.space(), &import.evidence).map_err(failed)?;
+            let done = s.import_rows(scans, import, &mut progress).and_then(|done| {
+                for (scan, evidence) in scans.iter().zip(&import.evidence) {
+                    evidence::still(scan.space(), evidence).map_err(failed)?;
+                }
                 s.connection.commit()?;
                 Ok(done)
             });
@@ -145,21 +157,26 @@ impl Session {
 
     fn import_rows(
         &mut self,
-        scan: &Scan,
+        scans: &[Scan],
         import: &Import,
         progress: &mut dyn FnMut(&Imported),
     ) -> SqlResult<Imported> {
         let workers = import.workers.max(1);
-        let mut scan = scan.clone();
-        scan.cut(workers * TURNS);
-        let source = InnodbTable::new(scan, import.zero_dates, import.zero_bytes)?;
+        let mut sources = Vec::with_capacity(scans.len());
+        for scan in scans {
+            let mut scan = scan.clone();
+            scan.cut((workers * TURNS).div_ceil(scans.len()));
+            sources.push(InnodbTable::new(scan, import.zero_dates, import.zero_bytes)?)
+        }
+        super::partitions::check_same(&sources)?;
+        let Some(source) = sources.first() else { return Ok(Imported::default()) };
         if import.table.is_empty() || import.table.len() > MAX_NAME {
             let message =
                 format!("\"{}\" is no name of a table: expected 1 to {MAX_NAME} bytes", import.table);
             return Err(SqlError::new("42602", message));
         }
         let mut columns: Vec<ColumnDef> = source.definitions();
-        let (keys, left_out) = keys(&source);
+        let (keys, left_out) = keys(source);
         for key in keys.iter().filter(|key| key.primary) {
             key.columns.iter().for_each(|c| columns[c.column].not_null = true);
         }
@@ -180,23 +197,31 @@ impl Session {
             break table;
         };
 
-        let source = Arc::new(source);
-        let parts = source.scan().parts();
+        let place =
+            |(n, source): (usize, &InnodbTable)| (0..source.scan().parts()).map(move |part| (n, part));
+        let places: Vec<(usize, usize)> = sources.iter().enumerate().flat_map(place).collect();
+        let (sources, parts) = (Arc::new(sources), places.len());
         let options = pipeline::Options { workers, ordered: true, ahead: workers * 2 };
         let mut total = Imported { left_out, ..Imported::default() };
         let cancel = self.cancel.clone();
         self.connection.lend_writing(|loan| {
-            let (loan, of) = (loan.clone(), source.clone());
-            let state = move || (Buffers::default(), Maker::new(&of), loan.inserter());
-            let work = move |(buffers, maker, inserter): &mut (Buffers, Maker, Option<Inserter>),
-                             part: usize,
-                             hand: &Hand<'_, Step, Either>| {
-                let Some(inserter) = inserter else {
-                    let message = "a transaction was not lent for writing";
-                    return Err(Either(SqlError::new(sqlstate::INTERNAL_ERROR, message)));
+            let loan = loan.clone();
+            let state = move || (Buffers::default(), None, loan.inserter());
+            let work =
+                move |(buffers, kept, inserter): &mut (Buffers, Option<(usize, Maker)>, Option<Inserter>),
+                      place: usize,
+                      hand: &Hand<'_, Step, Either>| {
+                    let Some(inserter) = inserter else {
+                        let message = "a transaction was not lent for writing";
+                        return Err(Either(SqlError::new(sqlstate::INTERNAL_ERROR, message)));
+                    };
+                    let (n, part) = places[place];
+                    let source = &sources[n];
+                    // One that is for another partition is of no use.
+                    kept.take_if(|kept| kept.0 != n);
+                    let (_, maker) = kept.get_or_insert_with(|| (n, Maker::new(source)));
+                    load(source, &table, part, buffers, maker, inserter, hand)
                 };
-                load(&source, &table, part, buffers, maker, inserter, hand)
-            };
             pipeline::run(parts, options, state, work, |_, step: Step| {
                 if cancel.is_told() {
                     return Err(Either(crate::session::runtime::canceled()));

@@ -4,7 +4,7 @@ use super::copying::{CopyIn, CopyOut};
 use super::incoming::Incoming;
 use crate::database::Database;
 use crate::session::Session;
-use crate::session::output::{CopiedRows, Notice, Output};
+use crate::session::output::{CopiedRows, Encode, Notice, Output};
 use crate::session::rows::{Column, Row};
 use ondol_base::cancel::Cancel;
 use ondol_base::park::{Parker, guards_held};
@@ -15,8 +15,8 @@ use ondol_types::catalog::Form;
 use ondol_types::error::Fields;
 use ondol_types::limits::canceled;
 use ondol_types::ty::Class;
-use ondol_types::{SqlError, SqlResult, TypeId, sqlstate, text};
-use ondol_wire::{back, binary};
+use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use ondol_wire::{back, field};
 use std::io::{Read, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -117,24 +117,32 @@ pub(super) fn describe(columns: &[Column], forms: &[bool], out: &mut Vec<u8>) {
 /// Appends a row.
 pub(super) fn row(row: &Row<'_>, forms: &[bool], out: &mut Vec<u8>) -> SqlResult<()> {
     let columns = row.columns();
+    // Those of a result are all shown in the same.
+    let styles = columns.first().map(|c| &c.styles).filter(|s| !s.is_usual());
     let message = back::Message::begin(out, back::DATA_ROW).i16(columns.len() as i16);
-    let (mut rest, mut failed) = (columns.iter().enumerate(), None);
-    row.values().for_each(|value| {
-        let Some((i, column)) = rest.next().filter(|_| failed.is_none()) else { return };
-        if value.is_null() {
-            return back::null(message.out);
+    let mut failed = None;
+    row.each(columns.iter().enumerate(), |value, (i, column)| match is_binary(forms, i) {
+        true => {
+            failed = field::in_binary(value, column.ty, message.out, || row.value(i)).err();
+            failed.is_none()
         }
-        failed = back::value(message.out, |out| match is_binary(forms, i) {
-            true => binary::write(value, column.ty, out),
-            false => {
-                text::styled(value, column.ty, &column.styles, out);
-                Ok(())
-            }
-        })
-        .err()
+        false => {
+            field::in_text(value, column.ty, styles, message.out, || row.value(i));
+            true
+        }
     });
     message.end();
     failed.map_or(Ok(()), Err)
+}
+
+/// Makes rows into messages, on other threads.
+struct Encoder {
+    forms: Box<[bool]>,
+}
+impl Encode for Encoder {
+    fn row(&self, r: Row<'_>, out: &mut Vec<u8>) -> SqlResult<()> {
+        row(&r, &self.forms, out)
+    }
 }
 
 /// What of a result is told.
@@ -251,6 +259,20 @@ impl Output for Answer<'_> {
         if let Err(e) = row(&r, self.forms, &mut out) {
             out.truncate(before);
             return Err(e);
+        }
+        let is_much = out.len() >= MUCH;
+        drop(out);
+        if is_much { self.much() } else { Ok(()) }
+    }
+    fn encoder(&mut self, _: &Arc<[Column]>) -> Option<Arc<dyn Encode>> {
+        Some(Arc::new(Encoder { forms: self.forms.into() }))
+    }
+    fn encoded(&mut self, rows: Vec<u8>) -> SqlResult<()> {
+        let mut out = self.connection.output.borrow_mut();
+        if out.is_empty() {
+            *out = rows
+        } else {
+            out.extend_from_slice(&rows)
         }
         let is_much = out.len() >= MUCH;
         drop(out);

@@ -316,7 +316,7 @@ impl Session {
             false => InsertColumn::Value(null(c)),
         };
         let insert = Bound {
-            is_foreign: bound.is_foreign,
+            foreign: bound.foreign.clone(),
             ..Bound::of(
                 Statement::Insert(Insert {
                     table: TableRef(table.clone()),

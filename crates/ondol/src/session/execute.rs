@@ -65,17 +65,26 @@ impl Session {
                 on_commit,
                 if_not_exists,
                 unlogged,
-            } => self.definition(bound, "CREATE TABLE", out, |s| {
-                let nature = Nature { unlogged: *unlogged, ..Nature::default() };
-                let parts = (constraints.as_slice(), checks.as_slice(), sequences.as_slice());
-                let made = s.create_table(name, columns, parts, nature, *if_not_exists)?;
-                if !made {
-                    return Ok(());
-                }
-                s.note_on_commit(name, *on_commit)?;
-                s.add_foreign_keys(name, foreign)?;
-                s.comment_parts(name, comments)
-            }),
+                source,
+            } => {
+                let tag = if source.is_some() { "CREATE FOREIGN TABLE" } else { "CREATE TABLE" };
+                self.definition(bound, tag, out, |s| {
+                    let nature = Nature { unlogged: *unlogged, source: source.clone(), ..Nature::default() };
+                    let parts = (constraints.as_slice(), checks.as_slice(), sequences.as_slice());
+                    let made = s.create_table(name, columns, parts, nature, *if_not_exists)?;
+                    if !made {
+                        return Ok(());
+                    }
+                    s.note_on_commit(name, *on_commit)?;
+                    s.add_foreign_keys(name, foreign)?;
+                    s.comment_parts(name, comments)
+                })
+            }
+            Statement::ImportForeignSchema { remote, source, into, limit } => {
+                self.definition(bound, "IMPORT FOREIGN SCHEMA", out, |s| {
+                    s.import_foreign_schema(remote, source, *into, limit).map(drop)
+                })
+            }
             Statement::CreateTableAs {
                 name,
                 columns,
@@ -118,8 +127,9 @@ impl Session {
                 };
                 self.definition(bound, tag, out, |s| s.drop_views(names, *if_exists, *cascade, what))
             }
-            Statement::DropTable { names, if_exists, cascade } => {
-                self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
+            Statement::DropTable { names, if_exists, cascade, foreign } => {
+                let tag = if *foreign { "DROP FOREIGN TABLE" } else { "DROP TABLE" };
+                self.definition(bound, tag, out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
             Statement::Truncate { names, restart, cascade } => {
                 self.definition(bound, "TRUNCATE TABLE", out, |s| s.truncate(names, *restart, *cascade))
@@ -809,7 +819,7 @@ impl Session {
             }
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
                 let inner = Bound {
-                    is_foreign: bound.is_foreign,
+                    foreign: bound.foreign.clone(),
                     ..Bound::of(statement.clone(), bound.params.clone(), bound.catalog_version)
                 };
                 (self.explained_plan(&inner, options)?, Vec::new())
@@ -822,8 +832,7 @@ impl Session {
         let (lines, token) = if options.analyze {
             self.analyze(&plan, &values, options)?
         } else {
-            let grouped = plan.parted.is_some_and(|p| p.is_grouped());
-            let workers = if grouped { self.workers_for(&plan) } else { 0 };
+            let workers = self.workers_for(&plan);
             (explain::lines(&plan.program, options, None, workers), None)
         };
         give(explained_columns(), lines.iter().map(|l| [l.as_str()]), out)?;

@@ -342,7 +342,7 @@ impl Session {
             return Err(SqlError::new(sqlstate::DUPLICATE_CURSOR, message));
         }
         let query = Bound {
-            is_foreign: bound.is_foreign,
+            foreign: bound.foreign.clone(),
             ..Bound::of(Statement::Query(declare.query.clone()), bound.params.clone(), bound.catalog_version)
         };
         let plan = Plan::new(self.compile(&query)?).with_origins(&query.statement.origins());

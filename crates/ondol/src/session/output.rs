@@ -44,6 +44,12 @@ pub enum CopiedRows {
     Binary,
 }
 
+/// Makes rows into bytes, on threads beside the session's.
+pub trait Encode: Send + Sync {
+    /// Appends a row.
+    fn row(&self, row: Row<'_>, out: &mut Vec<u8>) -> SqlResult<()>;
+}
+
 /// Takes the outcomes of statements as they come: for each statement `columns` and `row`s if it has a result,
 /// then `done`. An error from `columns`, `row` or `copy_out` ends the statement as failed.
 pub trait Output {
@@ -53,6 +59,17 @@ pub trait Output {
     }
     fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
         let _ = row;
+        Ok(())
+    }
+    /// What makes rows of these columns into bytes, for the threads that read a large table beside the
+    /// session's; `None`: each row comes by itself.
+    fn encoder(&mut self, columns: &Arc<[Column]>) -> Option<Arc<dyn Encode>> {
+        let _ = columns;
+        None
+    }
+    /// The bytes of one row or more, which the encoder made, in the place of `row`.
+    fn encoded(&mut self, rows: Vec<u8>) -> SqlResult<()> {
+        let _ = rows;
         Ok(())
     }
     /// The statement is done. `tag` is PostgreSQL's command tag; `token` names the commit, if it committed

@@ -1,7 +1,7 @@
 //! From a statement's text to something that runs, and running it.
 use crate::session::control::ends_failed;
 use crate::session::literals::{self, Lifted};
-use crate::session::output::Output;
+use crate::session::output::{Encode, Output};
 use crate::session::params::{are_fitted, with_refs};
 use crate::session::plan::{Plan, Ready};
 use crate::session::plans::Known;
@@ -33,8 +33,8 @@ pub(crate) const STALE_LIMIT: u32 = 100;
 
 /// Passes rows on to an output, the columns before the first.
 pub(crate) struct Telling<'a> {
-    columns: &'a Arc<[Column]>,
-    out: &'a mut dyn Output,
+    pub columns: &'a Arc<[Column]>,
+    pub out: &'a mut dyn Output,
     told: bool,
 }
 
@@ -321,7 +321,7 @@ impl Session {
         plan = plan.with_origins(&bound.statement.origins());
         // A statement with notices is bound each time, so that they are told each time; one with a foreign
         // table, so that the file is looked at.
-        plan.once = !bound.notices.is_empty() || bound.is_foreign;
+        plan.once = !bound.notices.is_empty() || bound.foreign.is_any();
         let plan = Arc::new(plan);
         if !plan.once {
             let is_own = self.connection.has_own_catalog();
@@ -364,9 +364,12 @@ impl Session {
         if has_result {
             // Told with the first row, or when the statement has succeeded without one.
             let mut own = None;
-            let mut sink = Telling::new(styled(&plan.columns, self.quick.styles, &mut own), out);
-            let (rows, token) = self.run_program(plan, params, &mut sink)?;
-            sink.tell()?;
+            let mut telling = Telling::new(styled(&plan.columns, self.quick.styles, &mut own), out);
+            let (rows, token) = match self.workers_for_rows(plan) {
+                0 => self.run_program(plan, params, &mut telling)?,
+                workers => self.tell_parted(plan, workers, params, &mut telling)?,
+            };
+            telling.tell()?;
             return out.done(&plan.program.tag.text(rows), token);
         }
         let (rows, token) = self.run_program(plan, params, &mut Nowhere)?;
@@ -387,6 +390,12 @@ impl Session {
             }
             fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
                 self.0.row(row)
+            }
+            fn encoder(&mut self, columns: &Arc<[Column]>) -> Option<Arc<dyn Encode>> {
+                self.0.encoder(columns)
+            }
+            fn encoded(&mut self, rows: Vec<u8>) -> SqlResult<()> {
+                self.0.encoded(rows)
             }
             fn done(&mut self, tag: &str, _: Option<ondol_engine::Token>) -> SqlResult<()> {
                 self.1 = tag.to_string();

@@ -200,7 +200,7 @@ impl Session {
         }
         for t in c.tables().filter(|t| t.def.schema == number && !t.def.is_material()) {
             let name = t.def.full_name();
-            let shown = format!("table {}", self.shown(c, &name));
+            let shown = format!("{} {}", t.def.kind_name(), self.shown(c, &name));
             found.push((t.def.id, Inside { shown, what: What::Table(name), of: of.clone() }))
         }
         // Those that go with a table here go with it.

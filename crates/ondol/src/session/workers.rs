@@ -1,5 +1,5 @@
-//! Threads that read a table's parts for one statement: full scans with aggregates, COPY TO, and CREATE TABLE
-//! AS, whose rows they insert, too.
+//! Threads that read a table's parts for one statement: full scans with aggregates, SELECT and COPY TO, whose
+//! rows they make into bytes where their output can be, and CREATE TABLE AS, whose rows they insert.
 //!
 //! ```text
 //! session's thread   statement begun, its view lent ── gather: write, or add up ── statement ended
@@ -14,9 +14,12 @@
 //!   error of the consumer that takes the gathered rows.
 //! - **W4** What waits to be gathered is bounded by the pipeline.
 use crate::session::Session;
+use crate::session::output::Encode;
 use crate::session::plan::Plan;
+use crate::session::planned::Telling;
+use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::{context_as_of, context_for, frame_of};
-use ondol_engine::{Loan, RowBatch, Table, Token};
+use ondol_engine::{Charge, Loan, RowBatch, Table, Token};
 use ondol_scan::pipeline::{self, Hand, Options};
 use ondol_sql::bound::{Bound, Query, Statement};
 use ondol_sql::code::Program;
@@ -30,6 +33,68 @@ const PART: usize = 128;
 const PIECE: usize = 1 << 20;
 /// Parts for each worker at least, where the table has pages for them.
 const TURNS: usize = 8;
+
+/// Bytes that a worker makes of rows before it hands them over.
+const MUCH: usize = 128 << 10;
+/// Room for the row that makes it so many.
+const LEAST: usize = 4 << 10;
+
+/// Rows on their way to an output.
+enum Told {
+    Bytes(Vec<u8>),
+    Rows(Rows),
+}
+
+/// What a worker makes of rows. It counts against the memory limit until it is told.
+struct Made {
+    encoder: Option<Arc<dyn Encode>>,
+    told: Told,
+    columns: Arc<[Column]>,
+    /// Of what is being made.
+    charge: Charge,
+}
+
+impl Made {
+    /// `charge` is empty.
+    fn new(encoder: Option<Arc<dyn Encode>>, columns: &Arc<[Column]>, charge: Charge) -> Made {
+        let told = match encoder {
+            Some(_) => Told::Bytes(Vec::new()),
+            None => Told::Rows(Rows::of(columns.clone())),
+        };
+        Made { encoder, told, columns: columns.clone(), charge }
+    }
+    fn put(&mut self, row: &RowView<'_>) -> SqlResult<()> {
+        match (&mut self.told, &self.encoder) {
+            (Told::Bytes(bytes), Some(encoder)) => encoder.row(Row::new(&self.columns, *row), bytes)?,
+            (Told::Bytes(_), None) => {}
+            (Told::Rows(rows), _) => rows.sink().row(row).map(drop)?,
+        }
+        let room = match &self.told {
+            Told::Bytes(bytes) => bytes.capacity(),
+            Told::Rows(rows) => rows.bytes().next_multiple_of(MUCH),
+        };
+        if self.charge.bytes() < room { self.charge.resize(room) } else { Ok(()) }
+    }
+    fn bytes(&self) -> usize {
+        match &self.told {
+            Told::Bytes(bytes) => bytes.len(),
+            Told::Rows(rows) => rows.bytes(),
+        }
+    }
+    /// What was made so far; it begins anew.
+    fn take(&mut self) -> (Told, Charge) {
+        let another = match &self.told {
+            Told::Bytes(bytes) => Told::Bytes(Vec::with_capacity(bytes.len() + LEAST)),
+            Told::Rows(_) => Told::Rows(Rows::of(self.columns.clone())),
+        };
+        let charge = self.charge.another();
+        (std::mem::replace(&mut self.told, another), std::mem::replace(&mut self.charge, charge))
+    }
+    /// The same at the end of a part, if it is anything.
+    fn rest(&mut self) -> Option<(Told, Charge)> {
+        (self.bytes() > 0).then(|| self.take())
+    }
+}
 
 /// An error of a statement's, or that no thread could be started.
 pub(crate) struct Failed(SqlError);
@@ -99,6 +164,48 @@ impl Session {
         )
     }
 
+    /// One statement of the connection whose rows are told, read by workers. They make them into bytes, too,
+    /// where the output has an encoder.
+    #[inline(never)]
+    pub(crate) fn tell_parted(
+        &mut self,
+        plan: &Plan,
+        workers: usize,
+        params: &[ValueRef<'_>],
+        telling: &mut Telling<'_>,
+    ) -> SqlResult<(u64, Option<Token>)> {
+        let (columns, charge) = (telling.columns.clone(), self.connection.charge());
+        let encoder = telling.out.encoder(&columns);
+        self.read_parts(
+            plan,
+            workers,
+            self.part_of(plan, workers),
+            params,
+            &mut Nowhere,
+            move |_| Made::new(encoder.clone(), &columns, charge.another()),
+            |made, read, hand| {
+                let gathered = read(&mut |row: &RowView<'_>| {
+                    made.put(row)?;
+                    // No more rows are wanted where nobody takes what was made of them.
+                    Ok(made.bytes() < MUCH || hand.over((Some(made.take()), None)).is_ok())
+                })?;
+                // Refused, it is not wanted any more.
+                let _ = hand.over((made.rest(), Some(gathered)));
+                Ok(())
+            },
+            |(piece, gathered), gatherer| {
+                if let Some((told, _charge)) = piece {
+                    telling.tell()?;
+                    match told {
+                        Told::Bytes(bytes) => telling.out.encoded(bytes)?,
+                        Told::Rows(rows) => rows.iter().try_for_each(|row| telling.out.row(row))?,
+                    }
+                }
+                gathered.map_or(Ok(()), |g| gatherer.add(g))
+            },
+        )
+    }
+
     /// Pages of a part for workers that are quickly done with one.
     pub(crate) fn part_of(&self, plan: &Plan, workers: usize) -> usize {
         let pages = plan.parted.map_or(0, |p| p.pages(&plan.program));
@@ -116,7 +223,7 @@ impl Session {
         catalog_version: u64,
     ) -> SqlResult<Option<u64>> {
         let select = Bound {
-            is_foreign: of.is_foreign,
+            foreign: of.foreign.clone(),
             ..Bound::of(Statement::Query(query.clone()), Vec::new(), catalog_version)
         };
         let mut plan = Plan::new(self.compile(&select)?);

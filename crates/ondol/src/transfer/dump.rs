@@ -123,7 +123,7 @@ pub fn create_table(catalog: &Catalog, table: &TableDef) -> String {
 /// The same without defaults that are `later`'s.
 fn create_table_but(catalog: &Catalog, table: &TableDef, later: &dyn Fn(&str) -> bool) -> String {
     let (name, path) = (in_dump(catalog, &table.full_name()), Path::public());
-    let columns: Vec<String> = table
+    let mut columns: Vec<String> = table
         .shown()
         .iter()
         .map(|c| {
@@ -136,6 +136,25 @@ fn create_table_but(catalog: &Catalog, table: &TableDef, later: &dyn Fn(&str) ->
             format!("    {} {}{collation}{default}{not_null}", quote(&c.name), column_type(catalog, path, c))
         })
         .collect();
+    if let Some(source) = &table.nature.source {
+        let keys = table.indexes.iter().filter(|i| i.primary).map(|i| {
+            let columns = i.keys().iter().map(|c| quote(&table.columns[c.column].name));
+            format!(
+                "    CONSTRAINT {} PRIMARY KEY ({})",
+                quote(&i.name),
+                columns.collect::<Vec<_>>().join(", ")
+            )
+        });
+        columns.extend(keys);
+        let options =
+            source.options.iter().map(|(name, value)| format!("{} {}", quote(name), rights::literal(value)));
+        return format!(
+            "CREATE FOREIGN TABLE {name} (\n{}\n) SERVER {} OPTIONS ({});\n",
+            columns.join(",\n"),
+            quote(&source.server),
+            options.collect::<Vec<_>>().join(", ")
+        );
+    }
     let unlogged = if table.nature.unlogged { "UNLOGGED " } else { "" };
     match columns.is_empty() {
         true => format!("CREATE {unlogged}TABLE {name} ();\n"),
@@ -363,6 +382,9 @@ fn comment(catalog: &Catalog, on: &Commented, text: &str) -> Option<String> {
         CommentKind::Relation if table.is_some_and(|t| t.def.is_material()) => {
             format!("MATERIALIZED VIEW {}", relation()?)
         }
+        CommentKind::Relation if table.is_some_and(|t| t.def.is_foreign()) => {
+            format!("FOREIGN TABLE {}", relation()?)
+        }
         CommentKind::Relation if table.is_some() => format!("TABLE {}", relation()?),
         CommentKind::Relation if view.is_some() => format!("VIEW {}", relation()?),
         CommentKind::Relation if catalog.sequence_by_id(on.id).is_some() => {
@@ -564,6 +586,10 @@ impl Session {
                         altered +=
                             &format!("ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT {default};\n");
                     }
+                }
+                // Their rows, and what is made of them, are elsewhere.
+                if table.def.is_foreign() {
+                    continue;
                 }
                 if !names_objects(&table.def) {
                     self.dump_rows(&catalog, &table.def, out, progress)?;

@@ -9,7 +9,7 @@ use ondol_engine::{Catalog, Name, ObjectRights, Path, RightsOf, RoleDef};
 use ondol_sql::bind::role::{Claimed, Holder};
 use ondol_types::{Type, TypeId, ValueRef};
 
-fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

@@ -1122,11 +1122,12 @@ impl<'a> Binder<'a> {
         let tag = match what {
             _ if is_material => "ALTER MATERIALIZED VIEW",
             ObjectType::ObjectIndex => "ALTER INDEX",
+            ObjectType::ObjectForeignTable => "ALTER FOREIGN TABLE",
             _ => "ALTER TABLE",
         };
         let of_table = s.relation_type() == ObjectType::ObjectTable || is_material;
         let is_ours = match what {
-            ObjectType::ObjectMatview => true,
+            ObjectType::ObjectMatview | ObjectType::ObjectForeignTable => true,
             ObjectType::ObjectTable | ObjectType::ObjectIndex | ObjectType::ObjectTabconstraint => true,
             ObjectType::ObjectColumn => of_table,
             _ => false,
@@ -1152,7 +1153,8 @@ impl<'a> Binder<'a> {
             self.material_of(relation)?;
         }
         let (from, to) = (s.subname.as_str(), s.newname.as_str());
-        if matches!(what, ObjectType::ObjectTable | ObjectType::ObjectIndex | ObjectType::ObjectMatview) {
+        use ObjectType::{ObjectForeignTable, ObjectIndex, ObjectMatview, ObjectTable};
+        if matches!(what, ObjectTable | ObjectIndex | ObjectMatview | ObjectForeignTable) {
             return self.rename_relation(relation, to, tag).map(Some);
         }
         let table = self.table(relation).map_err(placeless)?;
@@ -1180,7 +1182,11 @@ impl<'a> Binder<'a> {
             let def = rename_index(&table.def, name, to);
             return Ok(renamed(&table.def, def, tag));
         }
-        let table = self.table(relation).map_err(placeless)?;
+        let table = self.any_table(relation).map_err(placeless)?;
+        if tag == "ALTER FOREIGN TABLE" && !table.def.is_foreign() {
+            let message = format!("\"{name}\" is not a foreign table");
+            return Err(wrong(sqlstate::WRONG_OBJECT_TYPE, message));
+        }
         let place = Name::new(table.def.schema, to);
         self.no_such_relation(&place)?;
         if is_taken(self.catalog, &place) {

@@ -22,6 +22,9 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectMatview => {
                 self.commented_relation(list(object)?, "materialized view", "a materialized view")?
             }
+            ObjectType::ObjectForeignTable => {
+                self.commented_relation(list(object)?, "foreign table", "a foreign table")?
+            }
             ObjectType::ObjectView => self.commented_relation(list(object)?, "view", "a view")?,
             ObjectType::ObjectIndex => self.commented_relation(list(object)?, "index", "an index")?,
             ObjectType::ObjectSequence => self.commented_relation(list(object)?, "sequence", "a sequence")?,

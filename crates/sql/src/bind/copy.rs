@@ -53,7 +53,11 @@ impl<'a> Binder<'a> {
                 false => error("from").hint("Try the COPY (SELECT ...) TO variant."),
             }
         })?;
-        let table = self.table(relation)?;
+        let table = match s.is_from {
+            true => self.table(relation)?,
+            false => self.any_table(relation)?,
+        };
+        self.open_foreign(&table.def)?;
         if table.def.is_material() {
             let error = |what: &str| {
                 let message = format!("cannot copy {what} materialized view \"{}\"", table.def.name);

@@ -149,7 +149,7 @@ fn row_of(query: &mut Query) -> Option<u32> {
     let (true, &[From::Rel(rel)]) = (is_plain, &query.from[..]) else { return None };
     let entry = query.rels.get_mut(usize::from(rel))?;
     let (column, table) = match &mut entry.rel {
-        Rel::Table(table) => (usize::from(CTID), table.def.id),
+        Rel::Table(table) if !table.def.is_foreign() => (usize::from(CTID), table.def.id),
         Rel::Query(inner) if inner.order_by.is_empty() => {
             let table = row_of(inner)?;
             entry.columns.push(("ctid".to_string(), Type::new(TypeId::TID)));
@@ -185,6 +185,7 @@ fn goes_back(query: &Query) -> bool {
     let &[From::Rel(rel)] = &query.from[..] else { return false };
     match query.rels.get(usize::from(rel)).map(|r| &r.rel) {
         Some(Rel::Query(q)) => goes_back(q),
+        Some(Rel::Table(t)) if t.def.is_foreign() => false,
         Some(Rel::Foreign(_) | Rel::Places { .. }) | None => false,
         Some(_) => true,
     }

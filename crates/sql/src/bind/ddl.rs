@@ -20,8 +20,8 @@ use crate::parse::tree::{
 };
 use ondol_engine::name::{PUBLIC, TEMPORARY};
 use ondol_engine::{
-    CheckDef, ColumnDef, Generated, IndexColumn, IndexKind, IndexOptions, Name, Nature, OnCommit, Relation,
-    TableDef,
+    CheckDef, ColumnDef, ForeignSource, Generated, IndexColumn, IndexKind, IndexOptions, Name, Nature,
+    OnCommit, Relation, TableDef,
 };
 use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
 use std::collections::BTreeSet;
@@ -72,7 +72,11 @@ pub(super) fn check_column_name(name: &str) -> SqlResult<()> {
 }
 
 impl<'a> Binder<'a> {
-    pub(super) fn create_table(&mut self, s: &'a tree::CreateStmt) -> SqlResult<Statement> {
+    pub(super) fn create_table(
+        &mut self,
+        s: &'a tree::CreateStmt,
+        source: Option<ForeignSource>,
+    ) -> SqlResult<Statement> {
         refuse(!s.inh_relations.is_empty(), "INHERITS")?;
         refuse(s.partbound.is_some() || s.partspec.is_some(), "PARTITION")?;
         refuse(s.of_typename.is_some(), "CREATE TABLE OF")?;
@@ -188,6 +192,7 @@ impl<'a> Binder<'a> {
             on_commit,
             if_not_exists: s.if_not_exists,
             unlogged: is_unlogged(&s.relation),
+            source,
         })
     }
 
@@ -237,7 +242,7 @@ impl<'a> Binder<'a> {
         refuse(has_params, "a parameter in CREATE TABLE AS")?;
         let given = strings(&into.col_names)?;
         // What reads files was opened for this query alone.
-        let declared = match self.is_foreign {
+        let declared = match self.opened.by_functions {
             true => Vec::new(),
             false => declared::columns(self.catalog, &self.as_written(select)?),
         };
@@ -773,7 +778,7 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectTable => {
                 let names = self.dropped(s, "table")?;
                 for name in names.iter().filter_map(Dropped::there) {
-                    if self.catalog.table(name).is_none_or(|t| t.def.is_material())
+                    if self.catalog.table(name).is_none_or(|t| t.def.is_material() || t.def.is_foreign())
                         && let Some(hint) = self.drop_hint(name)
                     {
                         let message = format!("\"{}\" is not a table", name.name);
@@ -786,7 +791,19 @@ impl<'a> Binder<'a> {
                         return Err(error.hint("Use DROP SEQUENCE to remove a sequence."));
                     }
                 }
-                Ok(Statement::DropTable { names, if_exists, cascade })
+                Ok(Statement::DropTable { names, if_exists, cascade, foreign: false })
+            }
+            ObjectType::ObjectForeignTable => {
+                let names = self.dropped(s, "foreign table")?;
+                for name in names.iter().filter_map(Dropped::there) {
+                    if !self.catalog.table(name).is_some_and(|t| t.def.is_foreign())
+                        && let Some(hint) = self.drop_hint(name)
+                    {
+                        let message = format!("\"{}\" is not a foreign table", name.name);
+                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
+                    }
+                }
+                Ok(Statement::DropTable { names, if_exists, cascade, foreign: true })
             }
             ObjectType::ObjectIndex => {
                 if s.concurrent {
@@ -879,7 +896,10 @@ impl<'a> Binder<'a> {
                 (None, _) => {
                     let message = format!("{what} \"{name}\" does not exist");
                     if !s.missing_ok {
-                        let is_table = matches!(what, "table" | "sequence" | "view" | "materialized view");
+                        let is_table = matches!(
+                            what,
+                            "table" | "sequence" | "view" | "materialized view" | "foreign table"
+                        );
                         let state =
                             if is_table { sqlstate::UNDEFINED_TABLE } else { sqlstate::UNDEFINED_OBJECT };
                         return Err(SqlError::new(state, message));
@@ -898,6 +918,7 @@ impl<'a> Binder<'a> {
             Relation::Table(t) if t.def.is_material() => {
                 "Use DROP MATERIALIZED VIEW to remove a materialized view."
             }
+            Relation::Table(t) if t.def.is_foreign() => "Use DROP FOREIGN TABLE to remove a foreign table.",
             Relation::Table(_) => "Use DROP TABLE to remove a table.",
             Relation::View(_) => "Use DROP VIEW to remove a view.",
             Relation::Index { .. } => "Use DROP INDEX to remove an index.",

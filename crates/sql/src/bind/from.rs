@@ -14,7 +14,7 @@ use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
 use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG};
 use ondol_engine::view::{OWN_NAME, is_using};
-use ondol_engine::{Name, Relation};
+use ondol_engine::{Name, Relation, Table, TableDef};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::sync::Arc;
 
@@ -158,6 +158,7 @@ impl<'a> Binder<'a> {
         self.note_written(&v.schemaname);
         let found = self.relation_of(v);
         if let Some(table) = found.as_ref().and_then(|f| f.1.table()) {
+            self.open_foreign(&table.def)?;
             let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(((Rel::Table(table.clone()), columns, Some(table.def.full_name())), None));
         }
@@ -263,7 +264,18 @@ impl<'a> Binder<'a> {
     }
 
     /// A table by name, for statements that change it.
-    pub(super) fn table(&self, v: &RangeVar) -> SqlResult<std::sync::Arc<ondol_engine::Table>> {
+    pub(super) fn table(&self, v: &RangeVar) -> SqlResult<Arc<Table>> {
+        let table = self.any_table(v)?;
+        if table.def.is_foreign() {
+            let message = format!("cannot change foreign table \"{}\"", table.def.name);
+            return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message)
+                .detail("Foreign tables are read only; no index or constraint is made on them."));
+        }
+        Ok(table)
+    }
+
+    /// The same, and foreign ones.
+    pub(super) fn any_table(&self, v: &RangeVar) -> SqlResult<Arc<Table>> {
         self.note_written(&v.schemaname);
         refuse_at(!v.catalogname.is_empty(), "a database name before a schema", v.location)?;
         if let Some(r) = self.system_relation(v) {
@@ -555,6 +567,17 @@ impl<'a> Binder<'a> {
         Ok(written)
     }
 
+    /// Opens a table if it is a foreign one. Where nothing is opened, the statement has no plan.
+    pub(super) fn open_foreign(&mut self, def: &TableDef) -> SqlResult<()> {
+        if def.is_foreign()
+            && let Some(foreign) = self.foreign
+            && !self.opened.tables.contains_key(&def.id)
+        {
+            self.opened.tables.insert(def.id, crate::foreign::open(foreign, def)?);
+        }
+        Ok(())
+    }
+
     fn foreign_table(&mut self, name: &str, c: &tree::FuncCall) -> SqlResult<Arc<dyn ForeignTable>> {
         let Some(foreign) = self.foreign else {
             return Err(at(SqlError::unsupported(format_args!("{name} in a function's body")), c.location));
@@ -581,7 +604,7 @@ impl<'a> Binder<'a> {
             }
             arguments.push(Argument { name: option, value });
         }
-        self.is_foreign = true;
+        self.opened.by_functions = true;
         let table = foreign.open(name, &arguments).map_err(|e| at(e, c.location))?;
         let notice = table.notice().map(|notice| ("00000", notice));
         self.notices.extend(notice.filter(|notice| !self.notices.contains(notice)));

@@ -60,7 +60,7 @@ impl<'a> Binder<'a> {
         else {
             return Err(unexpected("CREATE MATERIALIZED VIEW"));
         };
-        super::tree::refuse(self.is_foreign, "a function that reads files, in a view")?;
+        super::tree::refuse(self.opened.by_functions, "a function that reads files, in a view")?;
         let names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
         let text = self.in_numbers(select, &names)?;
         if slots(&text).iter().any(|s| matches!(s, Slot::Relation(n) if is_temporary(*n))) {

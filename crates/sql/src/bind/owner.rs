@@ -15,6 +15,7 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectSequence => ("ALTER SEQUENCE", "a sequence"),
             ObjectType::ObjectIndex => ("ALTER INDEX", "an index"),
             ObjectType::ObjectMatview => ("ALTER MATERIALIZED VIEW", "a materialized view"),
+            ObjectType::ObjectForeignTable => ("ALTER FOREIGN TABLE", "a foreign table"),
             ObjectType::ObjectType => ("ALTER TYPE", "a composite type"),
             _ => ("ALTER TABLE", "a table"),
         };
@@ -32,6 +33,7 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectSequence => matches!(found, Relation::Sequence(_)),
             ObjectType::ObjectIndex => matches!(found, Relation::Index { .. }),
             ObjectType::ObjectMatview => matches!(found, Relation::Table(t) if t.def.is_material()),
+            ObjectType::ObjectForeignTable => matches!(found, Relation::Table(t) if t.def.is_foreign()),
             _ => true,
         };
         if !fits {

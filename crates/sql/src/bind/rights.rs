@@ -266,7 +266,15 @@ impl Gatherer<'_> {
                 }
             }
             Statement::Execute { args, .. } => args.iter().for_each(|e| self.queries_in(e, Who::Caller)),
-            Statement::CreateTable { name, columns, foreign, if_not_exists, .. } => {
+            Statement::ImportForeignSchema { into, .. } => {
+                self.create_in(*into);
+                self.add(innodb())
+            }
+            Statement::CreateTable { name, columns, foreign, if_not_exists, source, .. } => {
+                // Whoever reads the table does so by its owner's right to read the file.
+                if source.is_some() {
+                    self.add(innodb())
+                }
                 if !(*if_not_exists && c.relations.contains_key(name)) {
                     self.create_in(name.schema);
                     self.types(columns.iter().map(|c| c.domain.unwrap_or(c.ty.id)));

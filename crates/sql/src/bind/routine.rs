@@ -61,7 +61,7 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog, styles: Styles) -> S
         params: binder.params,
         catalog_version: catalog.version,
         notices: binder.notices,
-        is_foreign: false,
+        foreign: binder.opened,
         otherwise: binder.otherwise,
     })
 }

@@ -112,7 +112,10 @@ impl<'a> Binder<'a> {
     pub(super) fn set_schema(&mut self, s: &'a AlterObjectSchemaStmt) -> SqlResult<Statement> {
         let to = &s.newschema;
         match s.object_type() {
-            ObjectType::ObjectTable | ObjectType::ObjectView | ObjectType::ObjectMatview => {
+            ObjectType::ObjectTable
+            | ObjectType::ObjectView
+            | ObjectType::ObjectMatview
+            | ObjectType::ObjectForeignTable => {
                 let relation = s.relation.as_ref().ok_or_else(|| unexpected("SET SCHEMA"))?;
                 refuse_at(!relation.catalogname.is_empty(), "a database name before a schema", -1)?;
                 let of_view = s.object_type() == ObjectType::ObjectView;
@@ -120,6 +123,7 @@ impl<'a> Binder<'a> {
                 let tag = match s.object_type() {
                     ObjectType::ObjectView => "ALTER VIEW",
                     ObjectType::ObjectMatview => "ALTER MATERIALIZED VIEW",
+                    ObjectType::ObjectForeignTable => "ALTER FOREIGN TABLE",
                     _ => "ALTER TABLE",
                 };
                 if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
@@ -145,10 +149,14 @@ impl<'a> Binder<'a> {
                     let message = format!("\"{}\" is an index", index.name);
                     return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
                 }
-                let table = self.table(relation).map_err(|mut e| {
+                let table = self.any_table(relation).map_err(|mut e| {
                     e.0.position = None;
                     e
                 })?;
+                if s.object_type() == ObjectType::ObjectForeignTable && !table.def.is_foreign() {
+                    let message = format!("\"{}\" is not a foreign table", table.def.name);
+                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
+                }
                 let schema = self.new_schema(to, table.def.schema)?;
                 let def = TableDef { schema, ..table.def.clone() };
                 if schema != table.def.schema {

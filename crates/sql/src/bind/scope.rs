@@ -627,7 +627,8 @@ impl Level {
     /// NULL where its row is. `None` also where it cannot be told whether the row is there.
     fn system_column(&self, item: &Item, name: &str) -> Option<Expr> {
         let ItemColumns::Rel(rel) = item.columns else { return None };
-        if name == "ctid" && self.is_table(item) {
+        let is_foreign = |r: &RelEntry| matches!(&r.rel, Rel::Table(t) if t.def.is_foreign());
+        if name == "ctid" && self.is_table(item) && !self.rels.get(usize::from(rel)).is_some_and(is_foreign) {
             return Some(column(rel, usize::from(CTID), Type::new(TypeId::TID)));
         }
         let (number, never_null) = match &self.rels.get(usize::from(rel))?.rel {

@@ -296,7 +296,7 @@ impl<'a> Binder<'a> {
             for (i, r) in query.rels.iter().enumerate() {
                 match r.rel {
                     Rel::Table(ref t) => {
-                        not_material(&t.def)?;
+                        has_locks(&t.def)?;
                         rels.push(i as u16)
                     }
                     Rel::Query(_) => {
@@ -335,7 +335,7 @@ impl<'a> Binder<'a> {
             };
             match &query.rels[i].rel {
                 Rel::Table(t) => {
-                    not_material(&t.def)?;
+                    has_locks(&t.def)?;
                     if !rels.contains(&(i as u16)) {
                         rels.push(i as u16);
                     }
@@ -491,11 +491,11 @@ pub fn null(ty: Type) -> Expr {
     Expr { kind: ExprKind::Const(Value::Null), ty, at: u32::MAX }
 }
 
-/// The rows of a materialised view are not locked.
-fn not_material(def: &ondol_engine::TableDef) -> SqlResult<()> {
-    if !def.is_material() {
+/// The rows of a materialised view are not locked, nor those of a foreign table.
+fn has_locks(def: &ondol_engine::TableDef) -> SqlResult<()> {
+    if !def.is_material() && !def.is_foreign() {
         return Ok(());
     }
-    let message = format!("cannot lock rows in materialized view \"{}\"", def.name);
+    let message = format!("cannot lock rows in {} \"{}\"", def.kind_name(), def.name);
     Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message))
 }

@@ -60,6 +60,7 @@ const SEVERAL: &[(&str, Columns)] = &[
             ("is_grantable", "$acl_options"),
         ],
     ),
+    ("pg_options_to_table", &[("option_name", "$option_names"), ("option_value", "$option_values")]),
     ("json_each", &[("key", "$json_each_key"), ("value", "$json_each_value")]),
     ("json_each_text", &[("key", "$json_each_key"), ("value", "$json_each_text")]),
     ("jsonb_each", &[("key", "$jsonb_each_key"), ("value", "$jsonb_each_value")]),

@@ -120,7 +120,7 @@ pub(super) fn why_not(q: &Query, columns: bool) -> Option<&'static str> {
 
 fn is_table_or_view(rel: &Rel) -> bool {
     match rel {
-        Rel::Table(t) => !t.def.is_material(),
+        Rel::Table(t) => !t.def.is_material() && !t.def.is_foreign(),
         other => matches!(other, Rel::Query(_)),
     }
 }

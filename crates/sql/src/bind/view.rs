@@ -138,8 +138,9 @@ impl<'a> Binder<'a> {
             inner.withs = self.withs;
             inner.queries = self.queries;
             inner.around = self.around + self.levels.len() + 1;
+            (inner.foreign, inner.opened) = (self.foreign, std::mem::take(&mut self.opened));
             let query = inner.settled_select(select)?;
-            (self.withs, self.queries) = (inner.withs, inner.queries);
+            (self.withs, self.queries, self.opened) = (inner.withs, inner.queries, inner.opened);
             Ok(query)
         })?;
         query.barrier = view.is_barrier();
@@ -213,7 +214,7 @@ impl<'a> Binder<'a> {
         let bound = self.settled_select(select);
         self.open_params = before;
         let query = bound?;
-        refuse(self.is_foreign, "a function that reads files, in a view")?;
+        refuse(self.opened.by_functions, "a function that reads files, in a view")?;
         let mut has_params = false;
         walk_query(&query, 0, &mut |e, _| {
             has_params |= matches!(e.kind, ExprKind::Param(_));

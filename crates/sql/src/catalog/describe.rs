@@ -253,6 +253,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
         id::MAKEACLITEM => {
             super::role::make_item(sight, (oid_at(0), oid_at(1)), text(args, 2), flag(args, 3))
         }
+        id::OPTION_NAMES | id::OPTION_VALUES => super::foreign::options(args, function == id::OPTION_NAMES),
         id::ACL_GRANTORS | id::ACL_GRANTEES | id::ACL_WORDS | id::ACL_OPTIONS => {
             super::role::exploded(sight, function, args)
         }
@@ -263,7 +264,7 @@ pub fn call(sight: &Sight<'_>, function: FuncId, args: &[ValueRef<'_>]) -> SqlRe
 /// Which changes a relation takes, or one of its columns.
 fn events(sight: &Sight<'_>, oid: u32, column: Option<usize>) -> i32 {
     match sight.relation(oid) {
-        Some(Object::Table(t)) if t.def.is_material() => 0,
+        Some(Object::Table(t)) if t.def.is_material() || t.def.is_foreign() => 0,
         Some(Object::Table(t)) if column.is_none_or(|n| n < t.def.columns.len()) => ALL_EVENTS,
         Some(Object::System(r)) if !r.is_view && column.is_none_or(|n| n < r.columns.len()) => ALL_EVENTS,
         Some(Object::View(v)) => updatable::events(sight.catalog, &v, column),

@@ -68,6 +68,7 @@ const BOUND: &[&str] = &[
     "aclexplode",
     "generate_series",
     "generate_subscripts",
+    "pg_options_to_table",
     "unnest",
     "string_to_table",
     "json_array_elements",

@@ -275,14 +275,14 @@ pub fn views() -> Vec<View> {
                     'YES', CASE WHEN con.contype = 'u' THEN {} END
                  FROM {constraint} {table}
                  LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = con.conindid AND con.contype = 'u'
-                 WHERE con.contype NOT IN ('t', 'x') AND r.relkind IN ('r', 'p') AND {shown}
+                 WHERE con.contype NOT IN ('t', 'x') AND r.relkind IN ('r', 'f', 'p') AND {shown}
                  UNION ALL
                  SELECT {DB}, nr.nspname,
                     nr.oid || '_' || r.oid || '_' || a.attnum || '_not_null', {DB}, nr.nspname, r.relname,
                     'CHECK', 'NO', 'NO', 'YES', NULL
                  FROM pg_catalog.pg_namespace nr JOIN pg_catalog.pg_class r ON nr.oid = r.relnamespace
                  JOIN pg_catalog.pg_attribute a ON r.oid = a.attrelid
-                 WHERE a.attnotnull AND a.attnum > 0 AND NOT a.attisdropped AND r.relkind IN ('r', 'p') AND {shown}",
+                 WHERE a.attnotnull AND a.attnum > 0 AND NOT a.attisdropped AND r.relkind IN ('r', 'f', 'p') AND {shown}",
                 yes("con.condeferrable"),
                 yes("con.condeferred"),
                 "CASE WHEN i.indnullsnotdistinct THEN 'NO' ELSE 'YES' END",
@@ -301,7 +301,7 @@ pub fn views() -> Vec<View> {
                  JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum = k.attnum
                  LEFT JOIN pg_catalog.pg_constraint u ON con.contype = 'f' AND u.conrelid = con.confrelid
                     AND u.conindid = con.conindid AND u.contype IN ('p', 'u')
-                 WHERE con.contype IN ('p', 'u', 'f') AND r.relkind IN ('r', 'p') AND {}",
+                 WHERE con.contype IN ('p', 'u', 'f') AND r.relkind IN ('r', 'f', 'p') AND {}",
                 may_use_column("r")
             ),
         ),
@@ -316,7 +316,7 @@ pub fn views() -> Vec<View> {
                  JOIN pg_catalog.pg_namespace nr ON nr.oid = r.relnamespace
                  JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid
                     AND a.attnum = ANY (CASE con.contype WHEN 'f' THEN con.confkey ELSE con.conkey END)
-                 WHERE con.contype IN ('c', 'p', 'u', 'f') AND r.relkind IN ('r', 'p') AND {}",
+                 WHERE con.contype IN ('c', 'p', 'u', 'f') AND r.relkind IN ('r', 'f', 'p') AND {}",
                 is("r.relowner")
             ),
         ),
@@ -329,7 +329,7 @@ pub fn views() -> Vec<View> {
                  JOIN pg_catalog.pg_class r
                     ON r.oid = CASE con.contype WHEN 'f' THEN con.confrelid ELSE con.conrelid END
                  JOIN pg_catalog.pg_namespace nr ON nr.oid = r.relnamespace
-                 WHERE con.contype IN ('p', 'u', 'f') AND r.relkind IN ('r', 'p') AND {}",
+                 WHERE con.contype IN ('p', 'u', 'f') AND r.relkind IN ('r', 'f', 'p') AND {}",
                 is("r.relowner")
             ),
         ),
@@ -365,7 +365,7 @@ pub fn views() -> Vec<View> {
                     a.attname || ' IS NOT NULL'
                  FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class r ON n.oid = r.relnamespace
                  JOIN pg_catalog.pg_attribute a ON r.oid = a.attrelid
-                 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND r.relkind IN ('r', 'p') AND {}",
+                 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND r.relkind IN ('r', 'f', 'p') AND {}",
                 is("coalesce(r.relowner, t.typowner)"),
                 is("r.relowner"),
             ),
@@ -524,6 +524,45 @@ pub fn views() -> Vec<View> {
                  WHERE v.relkind = 'v' AND {}",
                 used_by_views("pg_proc"),
                 is("p.proowner"),
+            ),
+        ),
+        (
+            "information_schema.foreign_data_wrappers",
+            "",
+            format!(
+                "SELECT {DB}, w.fdwname, u.rolname, NULL, 'c'
+                 FROM pg_catalog.pg_foreign_data_wrapper w JOIN pg_catalog.pg_authid u ON u.oid = w.fdwowner"
+            ),
+        ),
+        (
+            "information_schema.foreign_servers",
+            "",
+            format!(
+                "SELECT {DB}, s.srvname, {DB}, w.fdwname, s.srvtype, s.srvversion, u.rolname
+                 FROM pg_catalog.pg_foreign_server s JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+                 JOIN pg_catalog.pg_authid u ON u.oid = s.srvowner"
+            ),
+        ),
+        (
+            "information_schema.foreign_tables",
+            "",
+            format!(
+                "SELECT {DB}, n.nspname, c.relname, {DB}, s.srvname
+                 FROM pg_catalog.pg_foreign_table t JOIN pg_catalog.pg_class c ON c.oid = t.ftrelid
+                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                 JOIN pg_catalog.pg_foreign_server s ON s.oid = t.ftserver WHERE {}",
+                may_use("c", ANY, ANY_OF_COLUMNS),
+            ),
+        ),
+        (
+            "information_schema.foreign_table_options",
+            "",
+            format!(
+                "SELECT {DB}, n.nspname, c.relname, o.option_name, o.option_value
+                 FROM pg_catalog.pg_foreign_table t JOIN pg_catalog.pg_class c ON c.oid = t.ftrelid
+                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                 CROSS JOIN LATERAL pg_catalog.pg_options_to_table(t.ftoptions) o WHERE {}",
+                may_use("c", ANY, ANY_OF_COLUMNS),
             ),
         ),
         (

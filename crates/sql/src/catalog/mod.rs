@@ -8,7 +8,7 @@
 //! | `sight` | the objects that a statement sees, by their numbers and names |
 //! | `name` | names of objects in texts: how they are read, found and shown |
 //! | `rows` | which rows a relation has |
-//! | `table`, `key`, `sequence`, `user`, `routine`, `role`, `cluster` | rows made of the dictionary |
+//! | `table`, `foreign`, `key`, `sequence`, `user`, `routine`, `role`, `cluster` | rows made of the dictionary |
 //! | `activity` | what the sessions of a server do |
 //! | `view` | relations that are queries over the others |
 //! | `describe` | functions that tell of objects |
@@ -27,6 +27,7 @@ mod cluster;
 mod depend;
 mod describe;
 pub(crate) mod fixed;
+mod foreign;
 mod information;
 mod key;
 mod name;

@@ -3,7 +3,7 @@
 
 use super::relation::by_key;
 use super::sight::Sight;
-use super::{activity, cluster, depend, fixed, key, role, routine, sequence, table, user};
+use super::{activity, cluster, depend, fixed, foreign, key, role, routine, sequence, table, user};
 use ondol_types::catalog::{name, oid, quoted_char, real};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 
@@ -47,6 +47,9 @@ const MADE: &[(&str, &[&str], Make)] = &[
     ("pg_depend", &[], depend::dependencies),
     ("pg_description", &[], depend::descriptions),
     ("pg_enum", &[], user::labels),
+    ("pg_foreign_data_wrapper", &[], foreign::wrappers),
+    ("pg_foreign_server", &[], foreign::servers),
+    ("pg_foreign_table", &[], foreign::tables),
     ("pg_group", &[], role::groups),
     ("pg_index", &["indrelid", "indexrelid"], key::indexes),
     ("pg_locks", &[], activity::locks),

@@ -64,6 +64,16 @@ struct Class {
 
 fn class(sight: &Sight<'_>, object: &Object, each: Each<'_>) -> SqlResult<()> {
     let c = match object {
+        Object::Table(t) if t.def.is_foreign() => Class {
+            method: 0,
+            kind: b'f',
+            pages: 0,
+            tuples: -1.0,
+            has_index: !t.def.indexes.is_empty(),
+            attributes: t.def.shown().len(),
+            checks: 0,
+            identity: b'd',
+        },
         Object::Table(t) => Class {
             method: HEAP,
             kind: if t.def.is_material() { b'm' } else { b'r' },
@@ -130,7 +140,7 @@ fn class(sight: &Sight<'_>, object: &Object, each: Each<'_>) -> SqlResult<()> {
     };
     let oid = Sight::oid(object);
     let is_populated = !matches!(object, Object::Table(t) if t.def.is_unpopulated());
-    let has_file = !matches!(c.kind, b'v' | b'c');
+    let has_file = !matches!(c.kind, b'v' | b'c' | b'f');
     let is_unlogged = match object {
         Object::Table(t) | Object::Index(t, _) => t.def.nature.unlogged,
         Object::Sequence(s) => s.def.is_unlogged(),

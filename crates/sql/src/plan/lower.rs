@@ -26,6 +26,7 @@ pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
         chains: Vec::new(),
         longest: 0,
         limits,
+        opened: &bound.foreign,
     };
     let statement = match &bound.statement {
         bound::Statement::Explain { statement, .. } => statement,
@@ -122,6 +123,7 @@ struct Lower<'b, 'l> {
     chains: Vec<usize>,
     longest: usize,
     limits: Limits<'l>,
+    opened: &'b bound::Opened,
 }
 
 impl<'b> Lower<'b, '_> {
@@ -513,6 +515,10 @@ impl<'b> Lower<'b, '_> {
                 return Ok(Logical::Project { rel, input: Box::new(tree), columns: output });
             }
             Rel::With(number) => return self.with(rel, *number),
+            Rel::Table(t) if t.def.is_foreign() => match self.opened.tables.get(&t.def.id) {
+                Some(open) => Source::Foreign(open.clone()),
+                None => return Err(SqlError::unsupported("a foreign table in a function's body")),
+            },
             Rel::Table(t) => Source::Table(t.clone()),
             Rel::Values(rows) => {
                 Source::Values(rows.iter().map(|r| self.exprs(r)).collect::<SqlResult<_>>()?)

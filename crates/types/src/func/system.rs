@@ -160,6 +160,8 @@ asked! {
     1757 ACL_GRANTEES "$acl_grantees" (AclitemArray) -> OidArray;
     1758 ACL_WORDS "$acl_words" (AclitemArray) -> TextArray;
     1759 ACL_OPTIONS "$acl_options" (AclitemArray) -> BoolArray;
+    1760 OPTION_NAMES "$option_names" (TextArray) -> TextArray;
+    1761 OPTION_VALUES "$option_values" (TextArray) -> TextArray;
     1820 PG_CANCEL_BACKEND "pg_cancel_backend" (Int4) -> Bool, volatile, asks;
     1821 PG_TERMINATE_BACKEND "pg_terminate_backend" (Int4) -> Bool, volatile, asks;
     1822 PG_BLOCKING_PIDS "pg_blocking_pids" (Int4) -> Int4Array, volatile;

@@ -1,0 +1,224 @@
+//! What a folder of a server's has: databases, and of each its tables, by the files that are there.
+//!
+//! - A table that is partitioned has a file for each partition, `TABLE#P#PARTITION.ibd`; they are one table.
+//! - What belongs to a table but is none (a full-text key's own tables), or was left behind by an ALTER TABLE
+//!   that did not end (`#sql-…`), is not listed, the latter with its reason.
+use crate::absent;
+use crate::definition::table_name;
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A table of InnoDB's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFiles {
+    pub name: String,
+    /// `TABLE.ibd`; of a partitioned table this file is not there.
+    pub file: PathBuf,
+    /// Those of its partitions, by their names.
+    pub partitions: Vec<PathBuf>,
+}
+
+impl TableFiles {
+    /// The files that are there.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match &self.partitions[..] {
+            [] => vec![self.file.clone()],
+            partitions => partitions.to_vec(),
+        }
+    }
+}
+
+/// What has no rows that can be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    pub name: String,
+    pub file: PathBuf,
+    pub reason: String,
+}
+
+/// A database: a folder with tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    pub name: String,
+    pub folder: PathBuf,
+    pub tables: Vec<TableFiles>,
+    pub absent: Vec<Absent>,
+}
+
+/// Files by which MySQL and MariaDB keep rows of other engines.
+const OTHERS: &[(&str, &str)] =
+    &[("MYD", "MyISAM"), ("MAD", "Aria"), ("CSV", "CSV"), ("ARZ", "ARCHIVE"), ("MRG", "MERGE")];
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e: &std::io::Error| Error::io(folder, "cannot read the folder", e);
+    let list = std::fs::read_dir(folder).map_err(|e| failed(&e))?;
+    let mut all = Vec::new();
+    for entry in list {
+        all.push(entry.map_err(|e| failed(&e))?.path())
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}
+fn ending(path: &Path) -> &str {
+    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
+}
+
+/// Where in a file's name that of a partition begins.
+fn partition_at(stem: &str) -> Option<usize> {
+    stem.to_ascii_lowercase().find("#p#")
+}
+
+/// Whether it is one of a full-text key's own tables.
+fn is_of_a_key(stem: &str) -> bool {
+    let lower = stem.to_ascii_lowercase();
+    let number =
+        lower.strip_prefix("fts_").map(|rest| rest.bytes().take_while(u8::is_ascii_hexdigit).count());
+    number == Some(16)
+}
+
+/// The files of a table's partitions; none if it has none.
+pub fn partitions(file: &Path) -> Result<Vec<PathBuf>> {
+    let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let wanted = stem(file);
+    let is_one = |path: &PathBuf| {
+        let stem = stem(path);
+        ending(path) == "ibd" && partition_at(&stem).is_some_and(|at| stem[..at] == *wanted)
+    };
+    Ok(entries(folder)?.into_iter().filter(is_one).collect())
+}
+
+impl Database {
+    /// What a folder has.
+    pub fn of(folder: &Path) -> Result<Database> {
+        let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut tables: BTreeMap<String, TableFiles> = BTreeMap::new();
+        let mut absent: BTreeMap<String, Absent> = BTreeMap::new();
+        let all = entries(folder)?;
+        for path in all.iter().filter(|p| ending(p) == "ibd") {
+            let own = stem(path);
+            if is_of_a_key(&own) {
+                continue;
+            }
+            let part = partition_at(&own);
+            let base = own[..part.unwrap_or(own.len())].to_string();
+            if base.starts_with("#sql") {
+                let reason = "an ALTER TABLE or a temporary table that did not end has left it".to_string();
+                absent.insert(base.clone(), Absent { name: base, file: path.clone(), reason });
+                continue;
+            }
+            let file = path.with_file_name(format!("{base}.ibd"));
+            let table = tables.entry(base).or_insert_with(|| TableFiles {
+                name: table_name(&file),
+                file,
+                partitions: Vec::new(),
+            });
+            if part.is_some() {
+                table.partitions.push(path.clone())
+            }
+        }
+        for path in &all {
+            let own = stem(path);
+            let base = own[..partition_at(&own).unwrap_or(own.len())].to_string();
+            if tables.contains_key(&base) || absent.contains_key(&base) || base.starts_with("#sql") {
+                continue;
+            }
+            let file = path.with_file_name(format!("{base}.ibd"));
+            let reason = match ending(path) {
+                "frm" => absent::reason(&file),
+                // Where there are no .frm, the rows' files tell.
+                other if !file.with_extension("frm").exists() => {
+                    let engine = OTHERS.iter().find(|o| o.0 == other);
+                    engine.map(|(_, name)| format!("its table is of {name}; only InnoDB's tables are read"))
+                }
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                let name = table_name(&file);
+                absent.insert(base, Absent { name, file: path.clone(), reason });
+            }
+        }
+        Ok(Database {
+            name: table_name(Path::new(&format!("{name}.ibd"))),
+            folder: folder.to_path_buf(),
+            tables: tables.into_values().collect(),
+            absent: absent.into_values().collect(),
+        })
+    }
+}
+
+/// The databases of a data folder, a prepared backup or a folder of snapshots: the folders with tables in it;
+/// the folder itself if it has tables.
+pub fn databases(folder: &Path) -> Result<Vec<Database>> {
+    let mut found = Vec::new();
+    let own = Database::of(folder)?;
+    // The system tablespace's files are no tables.
+    let is_of_server = ["ibdata1", "mysql.ibd"].iter().any(|f| folder.join(f).exists());
+    if !is_of_server && !own.tables.is_empty() {
+        found.push(own)
+    }
+    for path in entries(folder)?.iter().filter(|p| p.is_dir()) {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(['#', '.']) {
+            continue;
+        }
+        let database = Database::of(path)?;
+        if !(database.tables.is_empty() && database.absent.is_empty()) {
+            found.push(database)
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_tables() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("its folder");
+            std::fs::write(path, bytes).expect("a file")
+        };
+        for name in [
+            "ibdata1",
+            "undo_001",
+            "shop/orders.ibd",
+            "shop/orders.frm",
+            "shop/by@0020year#P#p0.ibd",
+            "shop/by@0020year#P#p1#SP#a.ibd",
+            "shop/by@0020year.frm",
+            "shop/FTS_0000000000000abc_BEING_DELETED.ibd",
+            "shop/#sql-alter-12-3.ibd",
+            "shop/old.MYD",
+            "sh@002dop/t.ibd",
+            "#innodb_temp/temp_1.ibt",
+            "empty/db.opt",
+        ] {
+            put(name, b"")
+        }
+        put("shop/shown.frm", b"TYPE=VIEW\nquery=select 1\n");
+        let found = databases(folder.path()).expect("the folder can be read");
+        let names: Vec<&str> = found.iter().map(|d| &*d.name).collect();
+        assert_eq!(names, ["sh-op", "shop"]);
+        let shop = &found[1];
+        let tables: Vec<(&str, usize)> = shop.tables.iter().map(|t| (&*t.name, t.partitions.len())).collect();
+        assert_eq!(tables, [("by year", 2), ("orders", 0)]);
+        assert_eq!(partitions(&shop.tables[0].file).expect("the folder"), shop.tables[0].partitions);
+        assert!(partitions(&shop.tables[1].file).expect("the folder").is_empty());
+        let absent: Vec<(&str, &str)> = shop.absent.iter().map(|a| (&*a.name, &*a.reason)).collect();
+        assert_eq!(absent.len(), 3, "{absent:?}");
+        assert!(absent.iter().any(|(n, why)| *n == "old" && why.contains("MyISAM")), "{absent:?}");
+        assert!(absent.iter().any(|(n, why)| *n == "shown" && why.contains("view")), "{absent:?}");
+        assert!(absent.iter().any(|(_, why)| why.contains("ALTER TABLE")), "{absent:?}");
+        // A folder that is a database itself.
+        let one = databases(&folder.path().join("shop")).expect("the folder can be read");
+        assert_eq!(one.len(), 1);
+    }
+}
