@@ -114,7 +114,7 @@ impl Side<'_> {
             "host=127.0.0.1 port={} user=postgres dbname=postgres options='{}' sslmode=disable gssencmode=disable",
             self.port, self.options
         );
-        let out = Command::new(program).args([&place, QUERY, if binary { "1" } else { "0" }]).output()?;
+        let out = Command::new(program).arg(&place).args([QUERY, if binary { "1" } else { "0" }]).output()?;
         let said = String::from_utf8_lossy(&out.stdout).into_owned();
         let mut numbers = said.split_whitespace().map(str::parse);
         match (out.status.success(), numbers.next(), numbers.next()) {

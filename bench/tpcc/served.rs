@@ -1,8 +1,8 @@
 //! TPC-C over the wire: Ondol's server beside a PostgreSQL of the run's own, on the same disk.
 //!
-//! - **S1** Both servers are processes of their own, asked over Unix sockets by the same clients
-//!   (`ondol_bench::tpcc::wire`), a thread each; CPU time is the server's alone. Both make checkpoints as
-//!   they do by default, PostgreSQL with room for 4 GB of WAL.
+//! - **S1** Both servers are processes of their own, asked over Unix sockets, Ondol's over memory and TCP as
+//!   well, by the same clients (`ondol_bench::tpcc::wire`), a thread each; CPU time is the server's alone.
+//!   Both make checkpoints as they do by default, PostgreSQL with room for 4 GB of WAL.
 //! - **S2** Each way to send an order's lines is a contest of its own.
 //! - **S3** With `--jdbc` a program in Java does the same by pgjdbc (`bench/jdbc`), over TCP, with the lines
 //!   of an order as a batch: a process for each round, which warms up for as long as it is counted.
@@ -21,7 +21,7 @@ use ondol_bench::tpcc::drive::{End, Outcome, drive};
 use ondol_bench::tpcc::populate::populate;
 use ondol_bench::tpcc::schema::{Kind as Of, statements};
 use ondol_bench::tpcc::transactions::{Ordered, TYPES};
-use ondol_bench::tpcc::wire::Wire;
+use ondol_bench::tpcc::wire::{By, Wire};
 use ondol_bench::{Error, Result, machine};
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader};
@@ -58,7 +58,8 @@ fn ours(args: &Args, socket: PathBuf, together: bool) -> Wire {
     ];
     let mut settings = settings.map(|(k, v)| (k.to_string(), v.to_string())).to_vec();
     settings.push(("isolation".into(), args.isolation.clone()));
-    Wire { name: "Ondol".into(), settings, socket, isolation: args.isolation.replace('-', " "), together }
+    let isolation = args.isolation.replace('-', " ");
+    Wire { name: "Ondol".into(), settings, socket, isolation, together, by: By::Socket }
 }
 
 fn postgres(args: &Args, cluster: &Cluster, together: bool) -> Wire {
@@ -72,8 +73,12 @@ fn postgres(args: &Args, cluster: &Cluster, together: bool) -> Wire {
         socket: cluster.socket(),
         isolation: args.isolation.replace('-', " "),
         together,
+        by: By::Socket,
     }
 }
+
+const MEMORY: &str = "Ondol, memory";
+const TCP: &str = "Ondol, TCP";
 
 /// A server, and where it listens besides its socket.
 type At<T> = (T, u16);
@@ -92,6 +97,16 @@ fn sides<'a>(
         all.push((postgres(args, c, together), Box::new(|| c.cpu_seconds()), *port))
     }
     all
+}
+
+/// Ondol's server asked over memory and TCP, too.
+fn carried<'a>(args: &Args, server: &'a At<Process>, together: bool) -> Vec<Side<'a>> {
+    let side = |by: By, name: &str| -> Side<'a> {
+        let wire = ours(args, server.0.socket.clone(), together);
+        let wire = Wire { name: name.into(), by, ..wire };
+        (wire, Box::new(|| server.0.cpu_seconds()), server.1)
+    };
+    vec![side(By::Memory, MEMORY), side(By::Tcp(server.1), TCP)]
 }
 
 /// A populated database of Ondol's, served. Tables are made by the embedded library, with its indexes.
@@ -137,7 +152,8 @@ fn contest(args: &Args, folder: &Path) -> Result<()> {
     let seconds = args.common.seconds(10.0);
     for (together, name) in [(false, "Each statement a round trip"), (true, "An order's lines sent together")]
     {
-        let sides = sides(args, &server, cluster.as_ref(), together);
+        let mut sides = sides(args, &server, cluster.as_ref(), together);
+        sides.extend(carried(args, &server, together));
         let outcomes: Vec<RefCell<Outcome>> = sides.iter().map(|_| RefCell::default()).collect();
         let mut contest =
             Contest::new(format!("Transactions, all types: {}", name.to_lowercase()), "transactions");
@@ -158,6 +174,7 @@ fn contest(args: &Args, folder: &Path) -> Result<()> {
             });
         }
         aims(&mut contest, cluster.is_some());
+        contest.aim("memory against TCP", MEMORY, Some(TCP), Bound::RateAtLeast(1.0));
         contest.run(args.common.rounds(), &mut report)?;
         report.section(&format!("{name}: latencies, microseconds (p50 / p99)"));
         let mut head = vec!["side"];

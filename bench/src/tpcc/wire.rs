@@ -6,13 +6,16 @@
 //!   goes with the first statement of its transaction, as pgjdbc sends it.
 //! - **W2** With `together`, what an order does for each of its lines is one message of as many executions,
 //!   as pipelines of libpq and batches of pgjdbc are.
-//! - **W3** Tables are made, filled and read by another client (`tpcc::postgres`).
+//! - **W3** The server is asked over its Unix socket, TCP or, if it is Ondol's, memory.
+//! - **W4** Tables are made, filled and read by another client (`tpcc::postgres`).
 use super::backend::{Backend, Commit, Failure, Link, RowSet, Source, Tried, Val};
 use super::postgres::{Postgres, oid, put_value, take_value};
 use super::schema::{Kind, TpccTable, statements};
 use crate::Result;
+use ondol_client::MemoryStream;
 use postgres::types::private::BytesMut;
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,10 +31,44 @@ pub struct Wire {
     pub isolation: String,
     /// W2
     pub together: bool,
+    pub by: By,
 }
 
+/// W3
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    Socket,
+    /// At a port of this machine.
+    Tcp(u16),
+    Memory,
+}
+
+/// What a client is connected by.
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
 impl Wire {
-    /// W3
+    fn stream(&self) -> Result<Box<dyn Stream>> {
+        Ok(match self.by {
+            By::Socket => {
+                let stream = UnixStream::connect(&self.socket)?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                Box::new(stream)
+            }
+            By::Tcp(port) => {
+                let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+            By::Memory => {
+                let mut stream = MemoryStream::connect(&self.socket)?;
+                stream.set_read_timeout(Some(LIMIT));
+                Box::new(stream)
+            }
+        })
+    }
+    /// W4
     fn other(&self) -> Postgres {
         let folder = self.socket.parent().map(|p| p.display().to_string()).unwrap_or_default();
         let host = folder.replace('\\', "\\\\").replace('\'', "\\'");
@@ -65,10 +102,8 @@ impl Backend for Wire {
         self.other().scan(table, each)
     }
     fn connect(&self, work: &mut dyn FnMut(&mut dyn Link) -> Result<()>) -> Result<()> {
-        let stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(LIMIT))?;
         let mut client = Client {
-            stream,
+            stream: self.stream()?,
             output: BytesMut::new(),
             input: vec![0; 64 << 10],
             from: 0,
@@ -103,7 +138,7 @@ fn fatal(f: Failure) -> crate::Error {
 }
 
 struct Client {
-    stream: UnixStream,
+    stream: Box<dyn Stream>,
     output: BytesMut,
     /// What came, of which `from..to` was not looked at yet.
     input: Vec<u8>,
