@@ -6,7 +6,9 @@
 //! - **S2** Each way to send an order's lines is a contest of its own.
 //! - **S3** With `--jdbc` a program in Java does the same by pgjdbc (`bench/jdbc`), over TCP, with the lines
 //!   of an order as a batch: a process for each round, which warms up for as long as it is counted.
-//! - **S4** Ondol's server is killed under the load. After recovery the twelve conditions must hold, and
+//! - **S4** With `--c` one client in C (`bench/c/neworder.c`) makes New-Orders by registered queries, in two
+//!   messages each.
+//! - **S5** Ondol's server is killed under the load. After recovery the twelve conditions must hold, and
 //!   every New-Order be there whole whose COMMIT was answered.
 use super::{Args, Kind, check, prepare};
 use ondol::Database;
@@ -196,6 +198,9 @@ fn contest(args: &Args, folder: &Path) -> Result<()> {
     if let Some(jar) = &args.jdbc {
         from_java(args, jar, &folder, &sides(args, &server, cluster.as_ref(), true), &mut report)?
     }
+    if let Some(library) = &args.c {
+        from_c(args, library, &folder, &server, &mut report)?
+    }
     let took: f64 = sides(args, &server, cluster.as_ref(), false).iter().map(|s| (s.1)()).sum();
     report.children(took);
     for (wire, ..) in sides(args, &server, cluster.as_ref(), false) {
@@ -307,6 +312,64 @@ fn from_java(args: &Args, jar: &Path, folder: &Path, sides: &[Side<'_>], report:
 }
 
 /// S4
+fn from_c(
+    args: &Args,
+    library: &Path,
+    folder: &Path,
+    server: &At<Process>,
+    report: &mut Report,
+) -> Result<()> {
+    let (program, library) = (folder.join("neworder"), library.canonicalize()?);
+    let compiled = Command::new("cc")
+        .args(["-O2", "-std=c11", "-D_GNU_SOURCE", "-o"])
+        .arg(&program)
+        .arg(home().join("c/neworder.c"))
+        .arg("-I")
+        .arg(home().join("../crates/c/include"))
+        .arg("-L")
+        .arg(&library)
+        .arg(format!("-Wl,-rpath,{}", library.display()))
+        .arg("-londol_c")
+        .status()?;
+    if !compiled.success() {
+        return Err("cc failed".into());
+    }
+    let (scale, seconds) = (args.scale(), args.common.seconds(10.0));
+    let host = server.0.socket.parent().map(|p| p.display().to_string()).unwrap_or_default();
+    let place = |memory: &str| format!("postgres:///postgres?user=postgres&host={host}&memory={memory}");
+    let tcp = format!("postgres://postgres@127.0.0.1:{}/postgres", server.1);
+    let ways = [(MEMORY, place("require")), ("Ondol", place("disable")), (TCP, tcp)];
+    let mut contest = Contest::new("New-Orders from C, one client, two messages each", "orders");
+    for (name, whereto) in &ways {
+        let program = &program;
+        contest.side(*name, move |round| {
+            let cpu = server.0.cpu_seconds();
+            let numbers = [scale.warehouses, scale.items, scale.customers];
+            let out = Command::new(program)
+                .arg(whereto)
+                .arg(seconds.to_string())
+                .args(numbers.map(|n| n.to_string()))
+                .arg((args.seed + round as u64).to_string())
+                .output()?;
+            let said = String::from_utf8_lossy(&out.stdout).into_owned();
+            let words: Vec<&str> = said.split_whitespace().collect();
+            let number = |n: usize| words.get(n).and_then(|w| w.parse::<f64>().ok());
+            match (out.status.success(), number(0), number(words.len().saturating_sub(2))) {
+                (true, Some(orders), Some(seconds)) => Ok(Sample {
+                    operations: orders as u64,
+                    seconds,
+                    cpu_s: server.0.cpu_seconds() - cpu,
+                    ..Sample::default()
+                }),
+                _ => Err(format!("from C: {said}{}", String::from_utf8_lossy(&out.stderr)).into()),
+            }
+        })
+    }
+    contest.run(args.common.rounds(), report)?;
+    Ok(())
+}
+
+/// S5
 fn crashes(args: &Args, times: u64, folder: &Path) -> Result<()> {
     let folder = folder.join("crash-wire");
     let scale = args.scale();

@@ -120,17 +120,26 @@ pub(super) fn row(row: &Row<'_>, forms: &[bool], out: &mut Vec<u8>) -> SqlResult
     // Those of a result are all shown in the same.
     let styles = columns.first().map(|c| &c.styles).filter(|s| !s.is_usual());
     let message = back::Message::begin(out, back::DATA_ROW).i16(columns.len() as i16);
+    let out = &mut *message.out;
     let mut failed = None;
-    row.each(columns.iter().enumerate(), |value, (i, column)| match is_binary(forms, i) {
-        true => {
-            failed = field::in_binary(value, column.ty, message.out, || row.value(i)).err();
-            failed.is_none()
-        }
-        false => {
-            field::in_text(value, column.ty, styles, message.out, || row.value(i));
+    // One loop for each case, so that no field of many rows asks which it is.
+    match forms {
+        [] | [false] => row.each(columns.iter().enumerate(), |value, (i, column)| {
+            field::in_text(value, column.ty, styles, out, || row.value(i));
             true
+        }),
+        [true] => row.each(columns.iter().enumerate(), |value, (i, column)| {
+            failed = field::in_binary(value, column.ty, out, || row.value(i)).err();
+            failed.is_none()
+        }),
+        _ => {
+            row.values().zip(columns).enumerate().for_each(|(i, (value, column))| match is_binary(forms, i) {
+                _ if failed.is_some() => {}
+                true => failed = field::in_binary(value, column.ty, out, || value).err(),
+                false => field::in_text(value, column.ty, styles, out, || value),
+            })
         }
-    });
+    }
     message.end();
     failed.map_or(Ok(()), Err)
 }

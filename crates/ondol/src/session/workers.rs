@@ -35,7 +35,7 @@ const PIECE: usize = 1 << 20;
 const TURNS: usize = 8;
 
 /// Bytes that a worker makes of rows before it hands them over.
-const MUCH: usize = 128 << 10;
+const MUCH: usize = 256 << 10;
 /// Room for the row that makes it so many.
 const LEAST: usize = 4 << 10;
 
