@@ -49,7 +49,8 @@ pub struct Args {
     /// Folder of PostgreSQL's programs, for --wire
     #[arg(long, default_value = "/usr/lib/postgresql/15/bin")]
     pgbin: PathBuf,
-    /// The folder of libondol_c.so (cargo build --release -p ondol-c: target/release), for --wire from C as well
+    /// The folder of libondol_c.so (cargo build --release -p ondol-c: target/release), for --wire from C as
+    /// well
     #[arg(long, requires = "wire", value_name = "FOLDER")]
     c: Option<PathBuf>,
     /// pgjdbc's library, for --wire from Java as well (Debian's is /usr/share/java/postgresql.jar)

@@ -12,8 +12,15 @@ static LISTENER: Mutex<Option<Arc<Parker>>> = Mutex::new(None);
 /// Where that thread waits; never freed. Unparking a thread is a store and a call of the system, which a
 /// handler may do.
 static TELLER: Parker = Parker::new();
+static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+
+/// How many interrupts came since [`tells`] was first called.
+pub fn interrupts() -> u32 {
+    INTERRUPTS.load(Ordering::Relaxed)
+}
 
 extern "C" fn interrupted(_: libc::c_int) {
+    INTERRUPTS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: null, or one that is never freed. A change of its word is all that happens, which a handler may
     // do.
     if let Some(cancel) = unsafe { CANCEL.load(Ordering::Acquire).as_ref() } {

@@ -19,6 +19,7 @@ use crate::page::{Page, u32_at, u64_at};
 use crate::space::Space;
 use crate::{redo, undo};
 use ondol_base::clock;
+use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -56,12 +57,20 @@ impl fmt::Display for Evidence {
 /// Looks for evidence; `assume`: the user's word will do. Where the evidence is of a moment, `space` reads
 /// nothing newer from then on.
 pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
+    find_among(space, assume, &OpenFiles::now())
+}
+
+/// The same where it was looked just now which files others have open.
+pub fn find_among(space: &Space, assume: bool, others: &OpenFiles) -> Result<Evidence> {
     let path = space.path();
     let cfg = path.with_extension("cfg");
     let above = above(path);
-    let writer = writer(path, &above);
+    let writer = writer(path, &above, others);
     let no_export = match exported(space, &cfg, &above, writer.as_ref())? {
-        Ok(()) => return Ok(Evidence::Exported(cfg)),
+        Ok(()) => {
+            space.hold_to_lock(&cfg)?;
+            return Ok(Evidence::Exported(cfg));
+        }
         Err(why) => why.map_or(String::new(), |why| format!(" ({} does not count: {why})", cfg.display())),
     };
     if let Some(WritingProcess { file, process, .. }) = writer {
@@ -113,7 +122,7 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
 pub fn still(space: &Space, evidence: &Evidence) -> Result<()> {
     let Evidence::Exported(cfg) = evidence else { return Ok(()) };
     let above = above(space.path());
-    let why = match exported(space, cfg, &above, writer(space.path(), &above).as_ref())? {
+    let why = match exported(space, cfg, &above, writer(space.path(), &above, &OpenFiles::now()).as_ref())? {
         Ok(()) => return Ok(()),
         Err(why) => why.unwrap_or_else(|| "it is gone".into()),
     };
@@ -269,39 +278,72 @@ fn began(process: &Path) -> Option<SystemTime> {
 }
 
 /// Another process that has the file, or the system tablespace of the data folder around it, open for
-/// writing. Only processes that may be looked into are found: those of the same user, all for root.
-fn writer(path: &Path, above: &[PathBuf]) -> Option<WritingProcess> {
+/// writing.
+fn writer(path: &Path, above: &[PathBuf], others: &OpenFiles) -> Option<WritingProcess> {
     let files: Vec<(PathBuf, (u64, u64))> = std::iter::once(path.to_path_buf())
         .chain(above.iter().map(|folder| folder.join(SYSTEM)))
         .filter_map(|file| std::fs::metadata(&file).ok().map(|m| (file, (m.dev(), m.ino()))))
         .collect();
-    for process in std::fs::read_dir("/proc").ok()?.flatten() {
-        let name = process.file_name();
-        let Some(id) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
-        if id == std::process::id() {
-            continue;
-        }
-        let Ok(open) = std::fs::read_dir(process.path().join("fd")) else { continue };
-        for fd in open.flatten() {
-            let Ok(found) = std::fs::metadata(fd.path()) else { continue };
-            let Some((file, _)) = files.iter().find(|(_, id)| *id == (found.dev(), found.ino())) else {
-                continue;
-            };
-            let info = std::fs::read_to_string(process.path().join("fdinfo").join(fd.file_name()));
-            // A number that was given to another file meanwhile says nothing of this one.
-            let again = std::fs::metadata(fd.path()).map(|about| (about.dev(), about.ino()));
-            let is_same = again.is_ok_and(|again| again == (found.dev(), found.ino()));
-            if is_same && info.is_ok_and(|info| writes(&info, found.ino())) {
-                let comm = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                return Some(WritingProcess {
-                    file: file.clone(),
-                    process: format!("process {id} ({})", comm.trim()),
-                    began: began(&process.path()),
-                });
-            }
+    for OpenFile { process, fd, id } in &others.all {
+        let Some((file, _)) = files.iter().find(|(_, own)| own == id) else { continue };
+        let place = PathBuf::from(format!("/proc/{process}"));
+        let info = std::fs::read_to_string(place.join("fdinfo").join(fd));
+        // A number that was given to another file meanwhile says nothing of this one.
+        let again = std::fs::metadata(place.join("fd").join(fd)).map(|about| (about.dev(), about.ino()));
+        if again.is_ok_and(|again| again == *id) && info.is_ok_and(|info| writes(&info, id.1)) {
+            let comm = std::fs::read_to_string(place.join("comm")).unwrap_or_default();
+            return Some(WritingProcess {
+                file: file.clone(),
+                process: format!("process {process} ({})", comm.trim()),
+                began: began(&place),
+            });
         }
     }
     None
+}
+
+/// A descriptor of another process, and which file it is of, by device and inode.
+struct OpenFile {
+    process: u32,
+    fd: OsString,
+    id: (u64, u64),
+}
+
+/// The files that other processes have open, as far as they may be looked into: of the same user, or all for
+/// root. Who looks at many files one after the other need not look through all processes for each.
+pub struct OpenFiles {
+    all: Vec<OpenFile>,
+    since: Duration,
+}
+
+/// So long a list may be used. Reading a table takes longer than that, and a server may be started at any
+/// time of it; what shows that is what pages say (E1).
+const KEPT: Duration = Duration::from_millis(200);
+
+impl OpenFiles {
+    pub fn now() -> OpenFiles {
+        let since = clock::now();
+        let mut all = Vec::new();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = process.file_name();
+            let Some(number) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+            if number == std::process::id() {
+                continue;
+            }
+            let Ok(open) = std::fs::read_dir(process.path().join("fd")) else { continue };
+            for fd in open.flatten() {
+                let Ok(found) = std::fs::metadata(fd.path()) else { continue };
+                all.push(OpenFile { process: number, fd: fd.file_name(), id: (found.dev(), found.ino()) })
+            }
+        }
+        OpenFiles { all, since }
+    }
+    /// Looks anew if some time has passed.
+    pub fn refresh(&mut self) {
+        if clock::now().saturating_sub(self.since) >= KEPT {
+            *self = OpenFiles::now()
+        }
+    }
 }
 
 /// Whether `/proc`'s words about a descriptor say that this file is open for writing. From Linux 5.14 on they

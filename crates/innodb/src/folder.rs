@@ -5,7 +5,9 @@
 //!   that did not end (`#sql-…`), is not listed, the latter with its reason.
 use crate::absent;
 use crate::definition::table_name;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
+use crate::sdi;
+use crate::space::Space;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,17 +17,14 @@ pub struct TableFiles {
     pub name: String,
     /// `TABLE.ibd`; of a partitioned table this file is not there.
     pub file: PathBuf,
-    /// Those of its partitions, by their names.
-    pub partitions: Vec<PathBuf>,
+    /// Whether there are files of its partitions.
+    pub is_partitioned: bool,
 }
 
 impl TableFiles {
-    /// The files that are there.
-    pub fn files(&self) -> Vec<PathBuf> {
-        match &self.partitions[..] {
-            [] => vec![self.file.clone()],
-            partitions => partitions.to_vec(),
-        }
+    /// [`files_of`] it.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        files_of(&self.file)
     }
 }
 
@@ -81,13 +80,103 @@ fn is_of_a_key(stem: &str) -> bool {
     number == Some(16)
 }
 
-/// The files of a table's partitions; none if it has none.
-pub fn partitions(file: &Path) -> Result<Vec<PathBuf>> {
+/// The files of a table: `TABLE.ibd`, or those of its partitions, if these are all of them.
+///
+/// # Errors
+/// Partitions that are missing, or are none of the table's: its rows would be too few, or come twice.
+pub fn files_of(file: &Path) -> Result<Vec<PathBuf>> {
+    if file.exists() {
+        return Ok(vec![file.to_path_buf()]);
+    }
+    let found = partitions(file).unwrap_or_default();
+    if found.is_empty() {
+        // What there is instead is told by opening it.
+        return Ok(vec![file.to_path_buf()]);
+    }
+    let wrong = |why: String| Err(Error::new(file, Kind::Mismatch, why));
+    let par = file.with_extension("par");
+    if par.exists() {
+        let bytes = std::fs::read(&par).map_err(|e| Error::io(&par, "cannot be read", &e))?;
+        let Some(names) = partition_names(&bytes) else {
+            return Err(Error::new(&par, Kind::Damaged, "it is not a list of partitions"));
+        };
+        let own: Vec<String> = found.iter().map(|p| stem(p)).collect();
+        let name_of = |own: &String| partition_at(own).map_or(String::new(), |at| own[at + 3..].to_string());
+        let own: Vec<String> = own.iter().map(name_of).collect();
+        if let Some(missing) = names.iter().find(|n| !own.contains(n)) {
+            return wrong(format!("its partition {missing} is missing, which {} names", par.display()));
+        }
+        if let Some(other) = own.iter().find(|n| !names.contains(n)) {
+            return wrong(format!(
+                "{} does not name the partition {other}, of which there is a file",
+                par.display()
+            ));
+        }
+        // In the order in which they were made.
+        let at = |path: &PathBuf| names.iter().position(|n| *n == name_of(&stem(path)));
+        let mut found = found;
+        found.sort_by_key(at);
+        return Ok(found);
+    }
+    let mut spaces = Vec::with_capacity(found.len());
+    let mut wanted = None;
+    for path in &found {
+        let space = Space::open(path)?;
+        if wanted.is_none() && space.format().has_sdi {
+            wanted = sdi::partition_spaces(&space)?
+        }
+        spaces.push(space.id())
+    }
+    let Some(mut wanted) = wanted else {
+        return wrong(format!(
+            "which partitions it has is not known: expected {}, which lists them; each can be read by its own file",
+            par.display()
+        ));
+    };
+    wanted.sort_unstable();
+    spaces.sort_unstable();
+    if wanted != spaces {
+        let numbers = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        return wrong(format!(
+            "it has partitions in the tablespaces {}, and there are files of {}",
+            numbers(&wanted),
+            numbers(&spaces)
+        ));
+    }
+    Ok(found)
+}
+
+/// The names in a `.par`, as they stand in those of files: words of the whole, a checksum, a number of
+/// partitions, a byte for each (in whole words), the length of the names, and these, each ended by a zero.
+fn partition_names(par: &[u8]) -> Option<Vec<String>> {
+    let count = u32_at_le(par, 8)? as usize;
+    let at = 12usize.checked_add(count.checked_next_multiple_of(4)?)?;
+    let length = u32_at_le(par, at)? as usize;
+    let names = par.get(at + 4..)?.get(..length)?;
+    let names: Vec<String> =
+        names.split(|b| *b == 0).take(count).map(|n| String::from_utf8_lossy(n).into_owned()).collect();
+    (count > 0 && names.len() == count && names.iter().all(|n| !n.is_empty())).then_some(names)
+}
+
+fn u32_at_le(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
+}
+
+/// Whether an ALTER TABLE that did not end has left it.
+fn is_left(stem: &str) -> bool {
+    let lower = stem.to_ascii_lowercase();
+    lower.ends_with("#tmp#") || lower.ends_with("#ren#")
+}
+
+/// The files of what may be a table's partitions; none if it has none.
+fn partitions(file: &Path) -> Result<Vec<PathBuf>> {
     let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let wanted = stem(file);
     let is_one = |path: &PathBuf| {
         let stem = stem(path);
-        ending(path) == "ibd" && partition_at(&stem).is_some_and(|at| stem[..at] == *wanted)
+        ending(path) == "ibd"
+            && !is_left(&stem)
+            && partition_at(&stem).is_some_and(|at| stem[..at] == *wanted)
     };
     Ok(entries(folder)?.into_iter().filter(is_one).collect())
 }
@@ -106,20 +195,18 @@ impl Database {
             }
             let part = partition_at(&own);
             let base = own[..part.unwrap_or(own.len())].to_string();
-            if base.starts_with("#sql") {
+            if base.starts_with("#sql") || is_left(&own) {
                 let reason = "an ALTER TABLE or a temporary table that did not end has left it".to_string();
-                absent.insert(base.clone(), Absent { name: base, file: path.clone(), reason });
+                absent.insert(own.clone(), Absent { name: own, file: path.clone(), reason });
                 continue;
             }
             let file = path.with_file_name(format!("{base}.ibd"));
             let table = tables.entry(base).or_insert_with(|| TableFiles {
                 name: table_name(&file),
                 file,
-                partitions: Vec::new(),
+                is_partitioned: false,
             });
-            if part.is_some() {
-                table.partitions.push(path.clone())
-            }
+            table.is_partitioned |= part.is_some()
         }
         for path in &all {
             let own = stem(path);
@@ -194,6 +281,8 @@ mod tests {
             "shop/by@0020year#P#p0.ibd",
             "shop/by@0020year#P#p1#SP#a.ibd",
             "shop/by@0020year.frm",
+            "shop/@1On@0v@2603@1j.ibd",
+            "shop/by@0020year#P#p1#TMP#.ibd",
             "shop/FTS_0000000000000abc_BEING_DELETED.ibd",
             "shop/#sql-alter-12-3.ibd",
             "shop/old.MYD",
@@ -208,12 +297,30 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|d| &*d.name).collect();
         assert_eq!(names, ["sh-op", "shop"]);
         let shop = &found[1];
-        let tables: Vec<(&str, usize)> = shop.tables.iter().map(|t| (&*t.name, t.partitions.len())).collect();
-        assert_eq!(tables, [("by year", 2), ("orders", 0)]);
-        assert_eq!(partitions(&shop.tables[0].file).expect("the folder"), shop.tables[0].partitions);
-        assert!(partitions(&shop.tables[1].file).expect("the folder").is_empty());
+        let tables: Vec<(&str, bool)> = shop.tables.iter().map(|t| (&*t.name, t.is_partitioned)).collect();
+        assert_eq!(tables, [("by year", true), ("orders", false), ("Ünï☃ß", false)]);
+        // Its partitions are those that its list names.
+        let year = &shop.tables[0];
+        let whole = *b"\x08\0\0\0....\x02\0\0\0\x0c\x0c\0\0\x0d\0\0\0p1#SP#a\0p0\0\0\0\0";
+        let mut par = whole.to_vec();
+        put("shop/by@0020year.par", &par);
+        let files = year.files().expect("all of them");
+        assert_eq!(
+            files.iter().map(|f| stem(f)).collect::<Vec<_>>(),
+            ["by@0020year#P#p1#SP#a", "by@0020year#P#p0"]
+        );
+        put("shop/by@0020year#P#p2.ibd", b"");
+        assert!(year.files().expect_err("one more").to_string().contains("does not name the partition p2"));
+        std::fs::remove_file(folder.path().join("shop/by@0020year#P#p2.ibd")).expect("a file");
+        par[29] = b'9';
+        put("shop/by@0020year.par", &par);
+        assert!(year.files().expect_err("another").to_string().contains("is missing"));
+        for end in 0..27 {
+            put("shop/by@0020year.par", &whole[..end]);
+            assert!(year.files().is_err(), "{end}");
+        }
         let absent: Vec<(&str, &str)> = shop.absent.iter().map(|a| (&*a.name, &*a.reason)).collect();
-        assert_eq!(absent.len(), 3, "{absent:?}");
+        assert_eq!(absent.len(), 4, "{absent:?}");
         assert!(absent.iter().any(|(n, why)| *n == "old" && why.contains("MyISAM")), "{absent:?}");
         assert!(absent.iter().any(|(n, why)| *n == "shown" && why.contains("view")), "{absent:?}");
         assert!(absent.iter().any(|(_, why)| why.contains("ALTER TABLE")), "{absent:?}");

@@ -216,6 +216,36 @@ fn partition<'a>(of: &'a Value, space: u64) -> Option<Object<'a>> {
     })
 }
 
+/// The tablespaces of a partitioned table, by their numbers; `None` if it is not partitioned.
+pub fn partition_spaces(space: &Space) -> Result<Option<Vec<u32>>> {
+    fn leaves(of: &Value, all: &mut Vec<u32>) {
+        for one in of.as_array().into_iter().flatten() {
+            match one["subpartitions"].as_array() {
+                Some(below) if !below.is_empty() => leaves(&one["subpartitions"], all),
+                _ => {
+                    let clustered = Object(&one["indexes"][0], "partition's index");
+                    all.extend(clustered.private("space_id").map(|n| n as u32))
+                }
+            }
+        }
+    }
+    let mut found = find_text(space)?;
+    if found.is_none() {
+        for path in partitions(space.path()) {
+            found = find_text(&Space::open_with(&path, space.keys())?)?;
+            if found.is_some() {
+                break;
+            }
+        }
+    }
+    let Some(text) = found else { return Ok(None) };
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|e| Error::new(space.path(), Kind::Damaged, format!("the definition is not JSON: {e}")))?;
+    let mut all = Vec::new();
+    leaves(&json["dd_object"]["partitions"], &mut all);
+    Ok((!all.is_empty()).then_some(all))
+}
+
 /// The definition of what is in tablespace number `space`, if it matters: of a partitioned table it tells one
 /// partition.
 fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, Refused> {

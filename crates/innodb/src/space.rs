@@ -22,6 +22,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 /// What the flags of a tablespace (page 0, offset 54) say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +135,28 @@ pub struct Space {
     crypt: Option<Crypt>,
     /// What it was opened with.
     keys: Option<Arc<Keys>>,
+    /// What showed that tables are locked, where that is why the file is believed.
+    lock: OnceLock<Lock>,
     /// The log's position when the newest page was changed, of those that were read before the moment was
     /// known.
     newest: AtomicU64,
+}
+
+/// What there is to be seen of a lock (`FLUSH TABLES … FOR EXPORT`): its `.cfg`, and when both files were
+/// written.
+#[derive(PartialEq, Eq)]
+struct Lock {
+    cfg: PathBuf,
+    about: (u64, u64),
+    written: (SystemTime, SystemTime),
+}
+
+impl Lock {
+    fn of(cfg: &Path, file: &Path) -> std::io::Result<Lock> {
+        let (about, file) = (cfg.metadata()?, file.metadata()?);
+        let written = (about.modified()?, file.modified()?);
+        Ok(Lock { cfg: cfg.to_path_buf(), about: (about.dev(), about.ino()), written })
+    }
 }
 
 impl Drop for Space {
@@ -230,7 +250,8 @@ impl Space {
         READ.lock().push(identity);
         let (path, keys) = (path.to_path_buf(), keys.cloned());
         let crypt = None;
-        let mut space = Space { file, path, identity, format, id, pages, moment, crypt, keys, newest };
+        let lock = OnceLock::new();
+        let mut space = Space { file, path, identity, format, id, pages, moment, crypt, keys, lock, newest };
         let mut first = vec![0; format.page_size];
         space.read_page(0, &mut first)?;
         if !format.has_sdi {
@@ -275,6 +296,23 @@ impl Space {
         }
         moment.admits_page(self.newest.load(Ordering::Relaxed)).map_err(refuse)
     }
+    /// From here on what is read is believed only while the lock holds that `cfg` shows: if it is gone, or
+    /// the file was written since, what was just read is refused.
+    pub(crate) fn hold_to_lock(&self, cfg: &Path) -> Result<()> {
+        let lock = Lock::of(cfg, &self.path);
+        let lock = lock.map_err(|e| Error::io(cfg, "cannot be looked at", &e))?;
+        self.lock.get_or_init(|| lock);
+        self.is_locked()
+    }
+    fn is_locked(&self) -> Result<()> {
+        let Some(lock) = self.lock.get() else { return Ok(()) };
+        if Lock::of(&lock.cfg, &self.path).is_ok_and(|now| now == *lock) {
+            return Ok(());
+        }
+        let why =
+            "while the table was read the tables were unlocked: what was read may be of several moments";
+        Err(Error::new(&lock.cfg, Kind::Mismatch, why))
+    }
     pub fn moment(&self) -> Option<&Moment> {
         self.moment.get()
     }
@@ -315,9 +353,10 @@ impl Space {
             for (number, (page, zip)) in (first..).zip(pages) {
                 self.unzip(number, zip, page)?;
             }
-            return Ok(());
+            return self.is_locked();
         }
-        read_at(into)
+        read_at(into)?;
+        self.is_locked()
     }
 
     /// Proves a page of ROW_FORMAT=COMPRESSED, and makes of it what it stands for. Pages that are not of an

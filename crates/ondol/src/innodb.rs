@@ -19,7 +19,7 @@
 //!   opened.
 use ondol_engine::ColumnDef;
 use ondol_innodb::error::{Error, Kind};
-use ondol_innodb::evidence;
+use ondol_innodb::evidence::{self, OpenFiles};
 use ondol_innodb::keys::Keys;
 use ondol_innodb::scan::{Cursor, Leaf, Scan, Stored};
 use ondol_innodb::table::{Column, Type as Foreign};
@@ -60,7 +60,7 @@ pub(crate) struct Files;
 
 impl foreign::Foreign for Files {
     fn open(&self, function: &str, arguments: &[Argument]) -> SqlResult<Arc<dyn ForeignTable>> {
-        let mut files = open_files(function, arguments)?;
+        let mut files = open_files(function, arguments, &OpenFiles::now())?;
         match (files.len(), files.pop()) {
             (1, Some(file)) => Ok(Arc::new(file)),
             (_, last) => Ok(Arc::new(partitions::Partitions::new(files.into_iter().chain(last).collect())?)),
@@ -69,7 +69,11 @@ impl foreign::Foreign for Files {
 }
 
 /// The tablespaces of a table: one, or those of its partitions.
-pub(crate) fn open_files(function: &str, arguments: &[Argument]) -> SqlResult<Vec<InnodbTable>> {
+pub(crate) fn open_files(
+    function: &str,
+    arguments: &[Argument],
+    others: &OpenFiles,
+) -> SqlResult<Vec<InnodbTable>> {
     let (mut path, mut schema, mut assume, mut history) = (None, None, false, false);
     let (mut keys, mut keys_password) = (None, None);
     let (mut zero_dates, mut zero_bytes) = (ZeroDates::Refuse, ZeroBytes::Refuse);
@@ -139,19 +143,11 @@ pub(crate) fn open_files(function: &str, arguments: &[Argument]) -> SqlResult<Ve
         if history {
             scan.with_history().map_err(failed)?;
         }
-        evidence::find(scan.space(), assume).map_err(failed)?;
+        evidence::find_among(scan.space(), assume, others).map_err(failed)?;
         InnodbTable::new(scan, zero_dates, zero_bytes)
     };
-    let path = Path::new(path);
-    let partitions = match path.exists() {
-        true => Vec::new(),
-        // What there is instead is told by opening it.
-        false => ondol_innodb::folder::partitions(path).unwrap_or_default(),
-    };
-    match &partitions[..] {
-        [] => Ok(vec![open(path)?]),
-        files => files.iter().map(|file| open(file)).collect(),
-    }
+    let files = ondol_innodb::folder::files_of(Path::new(path)).map_err(failed)?;
+    files.iter().map(|file| open(file)).collect()
 }
 
 /// A tablespace's table, with the columns that `SELECT *` shows there.
@@ -242,8 +238,15 @@ impl ForeignTable for InnodbTable {
         let key = &self.scan.definition().table.key;
         // Of rows that are current the end of their time tells nothing apart.
         let end = self.scan.hides_history().map(|period| period.end);
+        // Values that are other ones here may be equal, or NULL.
+        let is_changed = |c: usize| {
+            let ty = &self.scan.columns()[c].ty;
+            self.zero_dates == ZeroDates::Null && ty.is_date()
+                || self.zero_bytes != ZeroBytes::Refuse
+                    && matches!(ty, Foreign::Char { .. } | Foreign::Text { .. })
+        };
         let columns = key.iter().filter(|(c, _)| Some(*c) != end).map(|(c, prefix)| {
-            let place = self.place(*c).filter(|_| *prefix == 0)?;
+            let place = self.place(*c).filter(|_| *prefix == 0 && !is_changed(*c))?;
             Some(self.columns[place].0.as_str())
         });
         columns.collect::<Option<Vec<_>>>().unwrap_or_default()

@@ -844,7 +844,7 @@ fn a_folder_is_imported_as_foreign_tables() {
                 assert!(parts.any(|p| {
                     p.file_name().to_string_lossy().to_lowercase().starts_with(&format!("{table}#p#"))
                 }));
-                let mut files = ondol_innodb::folder::partitions(Path::new(file)).expect("the folder");
+                let mut files = ondol_innodb::folder::files_of(Path::new(file)).expect("the folder");
                 files.sort();
                 let scan = |p: &PathBuf| {
                     format!(
@@ -861,6 +861,11 @@ fn a_folder_is_imported_as_foreign_tables() {
                 assert_eq!(g.rows(&format!("SELECT * FROM {of}")), wanted, "{server} {table}");
                 let count = vec![wanted.len().to_string()];
                 assert_eq!(g.rows(&format!("SELECT count(*) FROM {of}")), count);
+                // Without one of them there is no table.
+                let (one, aside) = (files[1].clone(), files[1].with_extension("aside"));
+                std::fs::rename(&one, &aside).expect("a file");
+                assert_eq!(g.refused(&format!("SELECT count(*) FROM {of}")).0, "55000");
+                std::fs::rename(&aside, &one).expect("a file");
                 g.session.execute("RESET ALL").expect("settings");
                 continue;
             }
@@ -953,6 +958,11 @@ fn foreign_tables_are_tables_to_read() {
         ("DROP FOREIGN TABLE kept", "42809"),
         ("SELECT ctid FROM t", "0A000"),
         ("CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'", "0A000"),
+        ("REINDEX TABLE t", "42809"),
+        ("REINDEX INDEX t_pkey", "42809"),
+        ("CREATE FOREIGN TABLE x (a int) SERVER innodb OPTIONS (path 'x', zero_dates 'bogus')", "22023"),
+        ("IMPORT FOREIGN SCHEMA \"/nothing/there\" FROM SERVER innodb INTO pg_catalog", "42501"),
+        ("IMPORT FOREIGN SCHEMA \"/nothing/there\" FROM SERVER innodb INTO information_schema", "42501"),
         ("CREATE FOREIGN TABLE x (a int) SERVER other OPTIONS (path 'x')", "42704"),
         ("CREATE FOREIGN TABLE x (a int) SERVER innodb", "HV00B"),
         ("CREATE FOREIGN TABLE x (a int) SERVER innodb OPTIONS (pfad 'x')", "HV00D"),
@@ -973,6 +983,13 @@ fn foreign_tables_are_tables_to_read() {
     assert!(g.refused("SELECT * FROM c").1.contains("its primary key is v, and there id"));
     g.session.execute(&create("d", "id bigint", "/nothing/there.ibd")).expect("a table");
     assert_eq!(g.refused("SELECT * FROM d").0, "58P01");
+    // A view over it is made all the same; tables like it have its columns.
+    g.session
+        .execute(
+            "CREATE VIEW gone AS SELECT id FROM d; DROP VIEW gone; CREATE TABLE copy (LIKE t INCLUDING ALL)",
+        )
+        .expect("a view");
+    g.session.execute("INSERT INTO copy SELECT * FROM t; DROP TABLE copy; VACUUM t; ANALYZE").expect("rows");
     // It has another name, place and owner, and is there when the database is opened again.
     g.session.execute("CREATE SCHEMA s; ALTER FOREIGN TABLE few SET SCHEMA s; ALTER FOREIGN TABLE s.few RENAME TO fewer").expect("changes");
     g.session.execute("COMMENT ON FOREIGN TABLE s.fewer IS 'few'; CREATE ROLE r; ALTER FOREIGN TABLE s.fewer OWNER TO r").expect("changes");
@@ -1007,6 +1024,17 @@ fn foreign_tables_are_tables_to_read() {
     let e = other.execute(&create("mine", "id bigint", &tree)).expect_err("no right");
     assert_eq!(e.sqlstate(), "42501");
     assert_eq!(other.execute("SELECT * FROM t").expect_err("no right").sqlstate(), "42501");
+    // Nothing is told of files either, whatever they are.
+    other.execute("RESET ROLE").expect("a role");
+    other.execute(&create("gone", "id bigint", "/nothing/there.ibd")).expect("a table");
+    other.execute("SET ROLE who").expect("a role");
+    for sql in [
+        "SELECT * FROM gone",
+        "SELECT * FROM innodb_scan('/etc/passwd')",
+        "SELECT x FROM innodb_scan('/nothing/there')",
+    ] {
+        assert_eq!(other.execute(sql).expect_err(sql).sqlstate(), "42501", "{sql}");
+    }
     other.execute("RESET ROLE; GRANT SELECT ON t TO who; SET ROLE who").expect("a right");
     assert_eq!(other.query("SELECT v FROM t WHERE id = 11", &[]).expect("rows").len(), 1);
 }

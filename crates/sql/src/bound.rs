@@ -10,7 +10,7 @@
 pub use crate::bind::role::RoleStatement;
 pub use crate::bind::sequence::{Owner, SequenceChanges};
 use crate::bind::written::Written;
-use crate::foreign::ForeignTable;
+use crate::foreign::{Foreign, ForeignTable};
 use crate::level::IsolationLevel;
 use crate::needs::Need;
 use ondol_engine::table_lock::TableLock;
@@ -1153,12 +1153,23 @@ impl Bound {
         let (notices, foreign, otherwise, needs) = (Vec::new(), Opened::default(), None, Vec::new());
         Bound { statement, params, catalog_version, notices, foreign, otherwise, needs }
     }
+    /// Opens the foreign tables that it names. Whoever runs it has to be allowed to read them.
+    pub fn open_foreign(&mut self, foreign: &dyn Foreign) -> SqlResult<()> {
+        for (id, table) in &self.foreign.named {
+            if !self.foreign.tables.contains_key(id) {
+                self.foreign.tables.insert(*id, crate::foreign::open(foreign, &table.def)?);
+            }
+        }
+        Ok(())
+    }
 }
 
-/// What is open of what is foreign.
+/// What is foreign, and what of it is open.
 #[derive(Clone, Default)]
 pub struct Opened {
-    /// The foreign tables of the dictionary, by their numbers.
+    /// The foreign tables of the dictionary that are named, by their numbers. They are opened once it is
+    /// known that whoever asks may read them ([`Bound::open_foreign`]).
+    pub named: BTreeMap<u32, Arc<Table>>,
     pub tables: BTreeMap<u32, Arc<dyn ForeignTable>>,
     /// Whether functions in FROM read what they have opened ([`Rel::Foreign`]).
     pub by_functions: bool,
@@ -1166,13 +1177,13 @@ pub struct Opened {
 
 impl std::fmt::Debug for Opened {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.tables.values().map(|t| t.name())).finish()
+        f.debug_list().entries(self.named.values().map(|t| &t.def.name)).finish()
     }
 }
 
 impl Opened {
     pub fn is_any(&self) -> bool {
-        self.by_functions || !self.tables.is_empty()
+        self.by_functions || !self.named.is_empty()
     }
 }
 

@@ -73,14 +73,15 @@ impl Reading {
 }
 
 /// The table of what was left out.
-const LEFT_OUT: &str = "CREATE TABLE IF NOT EXISTS public.left_out (schema text NOT NULL, name text NOT NULL, file text NOT NULL, reason text NOT NULL)";
+const LEFT_OUT: &str = "CREATE TABLE public.left_out (schema text NOT NULL, name text NOT NULL, file text NOT NULL, reason text NOT NULL)";
 
 /// Makes foreign tables of all of a folder's tables, tells what there is, and gives the schemas' names.
 pub fn open(database: &Database, folder: &Path, reading: &Reading) -> Result<Vec<String>, Failed> {
     let folder = std::path::absolute(folder).map_err(|e| Failed::io(folder.display().to_string(), e))?;
     let mut s = database.session();
-    let schemas = s.import_innodb_folder(&folder, &reading.options()?)?;
+    // First, so that no table of the folder's has its name.
     s.execute(LEFT_OUT)?;
+    let schemas = s.import_innodb_folder(&folder, &reading.options()?)?;
     s.execute("COMMENT ON TABLE public.left_out IS 'What of the folder is not here, and why'")?;
     s.execute("GRANT SELECT ON public.left_out TO PUBLIC")?;
     let (mut tables, mut left_out) = (0, 0);
@@ -92,6 +93,16 @@ pub fn open(database: &Database, folder: &Path, reading: &Reading) -> Result<Vec
             let values = [&schema.name, name, &file, reason].map(|t| Value::Text(t.clone()));
             s.query("INSERT INTO public.left_out VALUES ($1, $2, $3, $4)", &values)?;
         }
+    }
+    if tables == 0 {
+        let reasons = schemas.iter().flat_map(|s| s.left_out.iter().map(move |l| (s, l)));
+        let some: Vec<String> =
+            reasons.take(3).map(|(s, l)| format!("{}.{}: {}", s.name, l.name, l.reason)).collect();
+        return Err(Failed::Message(format!(
+            "{} has no table that can be read: {left_out} are left out, as\n{}",
+            folder.display(),
+            some.join("\n")
+        )));
     }
     told(&folder, &schemas.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), tables, left_out)?;
     Ok(schemas.into_iter().map(|s| s.name).collect())

@@ -6,7 +6,7 @@ use ondol::{Session, Unfinished};
 use ondol_base::cancel::Cancel;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
-use ondol_innodb::folder::{self, Absent, Database};
+use ondol_innodb::folder::{self, Absent, Database, TableFiles};
 use ondol_innodb::keys::Keys;
 use ondol_innodb::scan::{Buffers, LeftOut, Scan};
 use ondol_innodb::value;
@@ -343,12 +343,17 @@ fn databases(folder: &Path, wanted: Option<&[String]>) -> Result<Vec<Database>, 
 }
 
 /// Tells what became of a folder: what was left out, each with the reason, and how many tables were not.
-fn told_of(done: usize, what: &str, left_out: &[(String, Absent)]) -> Done {
-    for (database, Absent { name, reason, .. }) in left_out {
+fn told_of(done: usize, what: &str, absent: &[(String, Absent)], failed: &[(String, Absent)]) -> Done {
+    for (database, Absent { name, reason, .. }) in absent.iter().chain(failed) {
         tell(&format!("left out: {database}.{name}: {reason}\n"));
     }
-    tell(&format!("{done} tables {what}, {} left out\n", left_out.len()));
-    Ok(())
+    let (absent, count) = (absent.len(), failed.len());
+    tell(&format!("{done} tables {what}; {absent} that are none of InnoDB's left out, {count} failed\n"));
+    if count == 0 { Ok(()) } else { Err(Failed::Told) }
+}
+
+fn interrupted() -> Failed {
+    Failed::Message("it was interrupted; the tables before are whole".into())
 }
 
 fn shown(e: &Failed) -> String {
@@ -365,53 +370,75 @@ fn export_folder(args: &Export) -> Done {
     if args.to.as_os_str() == "-" {
         return Err(Failed::Message("--datadir writes files: --to names a folder".into()));
     }
+    let absolute = |path: &Path| {
+        let path = path.canonicalize().or_else(|_| std::path::absolute(path));
+        path.map_err(|e| Failed::io("the current folder", e))
+    };
+    if absolute(&args.to)?.starts_with(absolute(from)?) {
+        let message = format!("{} is within {}, which is only read", args.to.display(), from.display());
+        return Err(Failed::Message(message));
+    }
     let ending = match format(args)? {
         Format::Csv => "csv",
         Format::Parquet => "parquet",
         Format::Arrow => "arrow",
     };
-    let interrupted = Arc::new(Cancel::new());
-    ondol_base::interrupt::tells(interrupted.clone(), None).map_err(|e| Failed::io("interrupts", e))?;
-    let (mut done, mut left_out) = (0, Vec::new());
+    let (mut done, mut absent, mut failed) = (0, Vec::new(), Vec::new());
     for database in databases(from, args.databases.as_deref())? {
-        left_out.extend(database.absent.iter().map(|a| (database.name.clone(), a.clone())));
+        absent.extend(database.absent.iter().map(|a| (database.name.clone(), a.clone())));
         let place = args.to.join(database.folder.file_name().unwrap_or_default());
         std::fs::create_dir_all(&place).map_err(|e| Failed::io(place.display().to_string(), e))?;
         for table in &database.tables {
-            for file in table.files() {
-                if interrupted.is_told() {
-                    return Err(Failed::Message("it was interrupted".into()));
-                }
-                let mut name = file.file_stem().unwrap_or_default().to_os_string();
-                name.push(format!(".{ending}"));
-                tell(&format!("{}.{}: ", database.name, table.name));
-                let one = Export {
-                    file: Some(file.clone()),
-                    datadir: None,
-                    databases: None,
-                    to: place.join(name),
-                    ..args.clone()
-                };
-                match export(one) {
-                    Ok(()) => done += 1,
-                    Err(e) => {
-                        let (name, file, reason) = (table.name.clone(), file.clone(), shown(&e));
-                        tell("left out\n");
-                        left_out.push((database.name.clone(), Absent { name, file, reason }))
-                    }
-                }
+            let mut written = Vec::new();
+            let files = table.files().map_err(told);
+            let whole = files.and_then(|files| {
+                files.into_iter().try_for_each(|file| {
+                    let mut name = file.file_stem().unwrap_or_default().to_os_string();
+                    name.push(format!(".{ending}"));
+                    let to = place.join(name);
+                    tell(&format!("{}.{}: ", database.name, table.name));
+                    let (datadir, databases) = (None, None);
+                    export_one(
+                        Export { file: Some(file), datadir, databases, to: to.clone(), ..args.clone() },
+                        true,
+                    )?;
+                    written.push(to);
+                    Ok(())
+                })
+            });
+            let Err(e) = whole else {
+                done += 1;
+                continue;
+            };
+            tell("failed\n");
+            // Half a table is none.
+            for file in written {
+                std::fs::remove_file(&file).map_err(|e| Failed::io(file.display().to_string(), e))?
             }
+            if ondol_base::interrupt::interrupts() > 0 {
+                return Err(interrupted());
+            }
+            failed.push((database.name.clone(), out_of(table, &e)))
         }
     }
-    told_of(done, "written", &left_out)
+    told_of(done, "written", &absent, &failed)
+}
+
+fn out_of(table: &TableFiles, e: &Failed) -> Absent {
+    Absent { name: table.name.clone(), file: table.file.clone(), reason: shown(e) }
 }
 
 fn export(args: Export) -> Done {
+    export_one(args, false)
+}
+
+/// `of_folder`: a table among others, of which some have a history.
+fn export_one(args: Export, of_folder: bool) -> Done {
     let to_standard_output = args.to.as_os_str() == "-";
     let format = format(&args)?;
     let Some(file) = &args.file else { return Err(Failed::Message("expected a file TABLE.ibd".into())) };
     let mut scan = args.definition.open(file)?;
-    if args.history {
+    if args.history && (!of_folder || scan.definition().table.period.is_some()) {
         scan.with_history().map_err(told)?;
     }
     if args.key_from.is_some() || args.key_to.is_some() {
@@ -512,7 +539,7 @@ fn opened(args: &Import, files: &[PathBuf]) -> Result<(Vec<Scan>, ondol::Import)
     let mut evidence = Vec::with_capacity(files.len());
     for file in files {
         let mut scan = args.definition.open(file)?;
-        if args.history {
+        if args.history && (args.datadir.is_none() || scan.definition().table.period.is_some()) {
             scan.with_history().map_err(told)?;
         }
         evidence.push(evidence::find(scan.space(), args.assume_consistent).map_err(told)?);
@@ -559,57 +586,46 @@ fn load(session: &mut Session, scans: &[Scan], import: &ondol::Import) -> Done {
 
 /// Every table of a folder, each database's in a schema.
 fn import_folder(session: &mut Session, args: &Import, from: &Path) -> Done {
-    let (mut tables, mut left_out) = (0, Vec::new());
+    let (mut tables, mut absent, mut failed) = (0, Vec::new(), Vec::new());
     for database in databases(from, args.databases.as_deref())? {
         let schema = quote(&database.name);
-        left_out.extend(database.absent.iter().map(|a| (database.name.clone(), a.clone())));
+        absent.extend(database.absent.iter().map(|a| (database.name.clone(), a.clone())));
         if let Err(e) = session.execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) {
-            let reason = e.to_string();
-            let out = |t: &folder::TableFiles| Absent {
-                name: t.name.clone(),
-                file: t.file.clone(),
-                reason: reason.clone(),
-            };
-            left_out.extend(database.tables.iter().map(|t| (database.name.clone(), out(t))));
+            let e = Failed::Sql(e);
+            failed.extend(database.tables.iter().map(|t| (database.name.clone(), out_of(t, &e))));
             continue;
         }
         session.execute(&format!("SET search_path = {schema}"))?;
         for table in &database.tables {
-            let done = opened(args, &table.files()).and_then(|(scans, import)| {
+            let files = table.files().map_err(told);
+            let done = files.and_then(|files| opened(args, &files)).and_then(|(scans, import)| {
                 let import = ondol::Import { table: table.name.clone(), ..import };
                 tell(&format!("{schema}."));
                 load(session, &scans, &import)
             });
+            // A wish that came between two statements is not to be forgotten.
+            if ondol_base::interrupt::interrupts() > 0 {
+                return Err(interrupted());
+            }
             match done {
                 Ok(()) => tables += 1,
                 Err(Failed::Sql(e)) if matches!(&e.sqlstate()[..2], "57" | "53") => {
                     return Err(Failed::Sql(e));
                 }
                 Err(e) => {
-                    tell("left out\n");
-                    let out =
-                        Absent { name: table.name.clone(), file: table.file.clone(), reason: shown(&e) };
-                    left_out.push((database.name.clone(), out))
+                    tell("failed\n");
+                    failed.push((database.name.clone(), out_of(table, &e)))
                 }
             }
         }
     }
-    told_of(tables, "made", &left_out)
+    told_of(tables, "made", &absent, &failed)
 }
 
 fn import(args: Import) -> Done {
     let one = match &args.file {
         None => None,
-        Some(file) => {
-            let mut files = match file.exists() {
-                true => Vec::new(),
-                false => folder::partitions(file).unwrap_or_default(),
-            };
-            if files.is_empty() {
-                files.push(file.clone())
-            }
-            Some(opened(&args, &files)?)
-        }
+        Some(file) => Some(opened(&args, &folder::files_of(file).map_err(told)?)?),
     };
     let mut options = ondol::OpenOptions::new();
     if let Some(n) = args.memory_limit {

@@ -6,13 +6,16 @@
 //!   the comments. What it has not of the table there is told.
 use crate::innodb::{failed, open_files};
 use crate::session::Session;
+use ondol_engine::name::is_system;
 use ondol_engine::{
     Access, ColumnDef, CommentKind, Commented, ForeignSource, IndexColumn, IndexKind, Isolation, Name, Nature,
 };
 use ondol_innodb::error::{Error, Kind};
+use ondol_innodb::evidence::OpenFiles;
 use ondol_innodb::folder::{Absent, Database, TableFiles};
 use ondol_sql::bound::{ImportLimit, NewIndex};
 use ondol_sql::foreign::{Argument, ForeignTable, PATH, SERVERS};
+use ondol_types::known::is_system_column;
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult};
 use std::path::{Path, PathBuf};
@@ -55,10 +58,11 @@ impl Session {
         let made = self.execute(&format!("CREATE SCHEMA IF NOT EXISTS {}", quote(&database.name)));
         let number = self.connection.catalog().schema(&database.name).map(|s| s.number);
         let number = match (made, number) {
-            (Ok(_), Some(number)) => number,
+            (Ok(_), Some(number)) if !is_system(number) => number,
             (Err(e), _) if !e.sqlstate().starts_with("42") => return Err(e),
             (made, _) => {
-                let why = made.err().map_or(String::new(), |e| e.0.message.clone());
+                let why =
+                    made.err().map_or("it is one of the catalogue's".to_string(), |e| e.0.message.clone());
                 let reason = format!("no schema can have the database's name: {why}");
                 let all = database.tables.iter().map(|t| (&t.name, &t.file));
                 let all = all.chain(database.absent.iter().map(|a| (&a.name, &a.file)));
@@ -73,7 +77,7 @@ impl Session {
         };
         self.timed(|s| {
             s.connection.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
-            let done = s.import_database(database, source, number, &|_| true).and_then(|done| {
+            let done = s.import_database(database, source, number, &|_| true, true).and_then(|done| {
                 s.connection.commit()?;
                 Ok(done)
             });
@@ -104,28 +108,35 @@ impl Session {
             ImportLimit::To(names) => names.iter().any(|n| n == name),
             ImportLimit::Except(names) => !names.iter().any(|n| n == name),
         };
-        let done = self.import_database(&database, source, into, &is_wanted)?;
+        let done = self.import_database(&database, source, into, &is_wanted, false)?;
         for out in &done.left_out {
             self.warn("01000", format!("{}: {}", out.name, out.reason))
         }
         Ok(done)
     }
 
-    /// The same of a database that was looked up.
+    /// The same of a database that was looked up. `is_whole`: a name that is taken already is a reason to
+    /// leave a table out, and no error.
     pub(crate) fn import_database(
         &mut self,
         database: &Database,
         source: &ForeignSource,
         into: u32,
         is_wanted: &dyn Fn(&str) -> bool,
+        is_whole: bool,
     ) -> SqlResult<ImportedSchema> {
         let mut done = ImportedSchema { name: database.name.clone(), ..ImportedSchema::default() };
         done.left_out.extend(database.absent.iter().filter(|a| is_wanted(&a.name)).cloned());
+        let mut others = OpenFiles::now();
         for table in database.tables.iter().filter(|t| is_wanted(&t.name)) {
             self.check_cancel()?;
             let reason =
                 |reason: String| Absent { name: table.name.clone(), file: table.file.clone(), reason };
-            match described(table, source) {
+            others.refresh();
+            let is_there =
+                is_whole && self.connection.catalog().relations.contains_key(&Name::new(into, &*table.name));
+            match described(table, source, &others) {
+                Ok(_) if is_there => done.left_out.push(reason("another relation has its name".into())),
                 Ok(found) => {
                     self.make_foreign(table, source, into, &found)?;
                     done.tables += 1;
@@ -148,7 +159,7 @@ impl Session {
     ) -> SqlResult<()> {
         let name = Name::new(into, &*table.name);
         let mut options = vec![(PATH.to_string(), table.file.display().to_string())];
-        options.extend(source.options.iter().cloned());
+        options.extend(found.options.iter().cloned());
         let nature = Nature {
             source: Some(ForeignSource { server: source.server.clone(), options }),
             ..Nature::default()
@@ -175,6 +186,7 @@ impl Session {
 
 /// What is known of a table.
 struct Described {
+    options: Vec<(String, String)>,
     columns: Vec<ColumnDef>,
     key: Option<NewIndex>,
     comment: String,
@@ -183,13 +195,25 @@ struct Described {
     left_out: Vec<String>,
 }
 
-fn described(table: &TableFiles, source: &ForeignSource) -> SqlResult<Described> {
+fn described(table: &TableFiles, source: &ForeignSource, others: &OpenFiles) -> SqlResult<Described> {
     let function = SERVERS.iter().find(|s| s.0 == source.server).map_or("", |s| s.1);
-    let mut arguments = vec![Argument { name: None, value: Some(table.file.display().to_string()) }];
-    arguments.extend(
-        source.options.iter().map(|(n, v)| Argument { name: Some(n.clone()), value: Some(v.clone()) }),
-    );
-    let files = open_files(function, &arguments)?;
+    let open = |options: &[(String, String)]| {
+        let mut arguments = vec![Argument { name: None, value: Some(table.file.display().to_string()) }];
+        let named = |(n, v): &(String, String)| Argument { name: Some(n.clone()), value: Some(v.clone()) };
+        arguments.extend(options.iter().map(named));
+        open_files(function, &arguments, others)
+    };
+    // History is for tables that have one.
+    let plain: Vec<_> = source.options.iter().filter(|(name, _)| name != "history").cloned().collect();
+    let mut files = open(&plain)?;
+    let has_history = files.first().is_some_and(|f| f.scan().definition().table.period.is_some());
+    let options = match has_history && plain.len() < source.options.len() {
+        true => {
+            files = open(&source.options)?;
+            source.options.clone()
+        }
+        false => plain,
+    };
     let Some(open) = files.first() else {
         return Err(failed(Error::new(&table.file, Kind::Io, "it has no file")));
     };
@@ -210,7 +234,11 @@ fn described(table: &TableFiles, source: &ForeignSource) -> SqlResult<Described>
         if name.is_empty() || name.len() > MAX_NAME {
             return long("the column", name);
         }
-        columns.push(ColumnDef { not_null: primary.contains(&&**name), ..ColumnDef::new(name, *ty) })
+        if is_system_column(name) {
+            let message = format!("its column \"{name}\" has the name of a system column");
+            return Err(SqlError::new("42701", message));
+        }
+        columns.push(ColumnDef::new(name, *ty))
     }
     let place = |name: &&str| columns.iter().position(|c| c.name == *name);
     let places: Option<Vec<usize>> = primary.iter().map(place).collect();
@@ -228,7 +256,8 @@ fn described(table: &TableFiles, source: &ForeignSource) -> SqlResult<Described>
     });
     let there = &open.scan().definition().table;
     for (c, own) in columns.iter_mut().zip(open.definitions()) {
-        c.not_null |= own.not_null
+        // Where zero dates are NULL they are in no key.
+        c.not_null = own.not_null || primary.contains(&&*c.name)
     }
     let is_here = |name: &str| columns.iter().any(|c| c.name == name);
     let told = there.columns.iter().filter(|c| !c.comment.is_empty() && is_here(&c.name));
@@ -237,5 +266,5 @@ fn described(table: &TableFiles, source: &ForeignSource) -> SqlResult<Described>
     let virtual_columns = ondol_innodb::export::virtual_columns(open.scan());
     let why = |name: &&str| format!("its column {name} is virtual: no file holds it");
     let virtual_columns = virtual_columns.iter().map(why).collect();
-    Ok(Described { left_out: virtual_columns, columns, key, comment, comments })
+    Ok(Described { options, left_out: virtual_columns, columns, key, comment, comments })
 }

@@ -781,8 +781,9 @@ impl Session {
             Some(raw) => {
                 let binder = bind::Binder::new(&catalog, &named.text, &named.types).with_path(&path, listed);
                 let binder = binder.with_foreign(&crate::session::foreign::Files).in_styles(named.styles);
-                let bound = binder.with_roles(self.identity.current, self.identity.session).bind(raw)?;
+                let mut bound = binder.with_roles(self.identity.current, self.identity.session).bind(raw)?;
                 self.check_needs(&catalog, &bound.needs)?;
+                bound.open_foreign(&crate::session::foreign::Files)?;
                 Ok(bound)
             }
             None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),

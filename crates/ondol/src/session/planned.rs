@@ -292,11 +292,15 @@ impl Session {
         let binder = bind::Binder::new(&catalog, text, types).with_path(&path, &listed).in_styles(styles);
         let binder = binder.with_roles(self.identity.current, self.identity.session);
         let binder = binder.with_foreign(&crate::session::foreign::Files).limited(self.limits());
-        let bound = match self.settings.is_on("check_function_bodies") {
+        let mut bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
             false => binder.without_checking_bodies().bind(raw)?,
         };
         self.check_needs(&catalog, &bound.needs)?;
+        // A view is made whether its tables' files are there or not.
+        if !matches!(bound.statement, Statement::CreateView { .. }) {
+            bound.open_foreign(&crate::session::foreign::Files)?
+        }
         for (state, message) in &bound.notices {
             match state.starts_with("01") {
                 true => self.warn(state, message.clone()),

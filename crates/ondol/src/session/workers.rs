@@ -188,10 +188,14 @@ impl Session {
                     made.put(row)?;
                     // No more rows are wanted where nobody takes what was made of them.
                     Ok(made.bytes() < MUCH || hand.over((Some(made.take()), None)).is_ok())
-                })?;
-                // Refused, it is not wanted any more.
-                let _ = hand.over((made.rest(), Some(gathered)));
-                Ok(())
+                });
+                // Refused, it is not wanted any more. Rows before an error are told as one thread tells them.
+                let (gathered, done) = match gathered {
+                    Ok(gathered) => (Some(gathered), Ok(())),
+                    Err(e) => (None, Err(e)),
+                };
+                let _ = hand.over((made.rest(), gathered));
+                done
             },
             |(piece, gathered), gatherer| {
                 if let Some((told, _charge)) = piece {

@@ -57,7 +57,7 @@ impl<'a> Binder<'a> {
             true => self.table(relation)?,
             false => self.any_table(relation)?,
         };
-        self.open_foreign(&table.def)?;
+        self.name_foreign(&table);
         if table.def.is_material() {
             let error = |what: &str| {
                 let message = format!("cannot copy {what} materialized view \"{}\"", table.def.name);

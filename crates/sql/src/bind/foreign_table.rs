@@ -5,7 +5,7 @@ use crate::bound::{ImportLimit, Statement};
 use crate::foreign::{PATH, SERVERS, no_server};
 use crate::parse::tree::{self, Node, node::Node as Kind};
 use ondol_engine::ForeignSource;
-use ondol_engine::name::TEMPORARY;
+use ondol_engine::name::{TEMPORARY, is_system};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
 /// Options of foreign tables beside their path.
@@ -49,6 +49,11 @@ impl<'a> Binder<'a> {
         let source = self.source(&s.server_name, &s.options, false)?;
         let into = self.names().schema(&s.local_schema, -1)?;
         refuse(into == TEMPORARY, "temporary foreign tables")?;
+        if is_system(into) {
+            let message = format!("permission denied to create foreign tables in \"{}\"", s.local_schema);
+            return Err(SqlError::new("42501", message)
+                .detail("System catalog modifications are currently disallowed."));
+        }
         let mut names = Vec::with_capacity(s.table_list.len());
         for node in &s.table_list {
             let Kind::RangeVar(v) = kind(node)? else { return Err(unexpected("IMPORT FOREIGN SCHEMA")) };
@@ -80,7 +85,19 @@ impl<'a> Binder<'a> {
                 return Err(SqlError::new(INVALID_OPTION, message)
                     .hint(format!("Valid options in this context are: {path}{known}")));
             }
-            said.push((o.defname.clone(), option_text(o)?.unwrap_or_default()))
+            let value = option_text(o)?.unwrap_or_default();
+            let known: &[&str] = match &*o.defname {
+                "assume_consistent" | "history" => &["true", "false"],
+                "zero_bytes" => &["refuse", "remove", "replace"],
+                "zero_dates" => &["refuse", "null", "text"],
+                _ => &[],
+            };
+            if !known.is_empty() && !known.contains(&&*value) {
+                let message = format!("invalid value for option \"{}\": \"{value}\"", o.defname);
+                return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+                    .hint(format!("Expected one of: {}.", known.join(", "))));
+            }
+            said.push((o.defname.clone(), value))
         }
         if has_path && !said.iter().any(|(name, _)| name == PATH) {
             let message = "a foreign table of server innodb needs the option \"path\"";

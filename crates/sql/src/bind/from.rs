@@ -14,7 +14,7 @@ use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
 use ondol_engine::name::{INFORMATION_SCHEMA, PG_CATALOG};
 use ondol_engine::view::{OWN_NAME, is_using};
-use ondol_engine::{Name, Relation, Table, TableDef};
+use ondol_engine::{Name, Relation, Table};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::sync::Arc;
 
@@ -158,7 +158,7 @@ impl<'a> Binder<'a> {
         self.note_written(&v.schemaname);
         let found = self.relation_of(v);
         if let Some(table) = found.as_ref().and_then(|f| f.1.table()) {
-            self.open_foreign(&table.def)?;
+            self.name_foreign(table);
             let columns = table.def.shown().iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(((Rel::Table(table.clone()), columns, Some(table.def.full_name())), None));
         }
@@ -567,15 +567,11 @@ impl<'a> Binder<'a> {
         Ok(written)
     }
 
-    /// Opens a table if it is a foreign one. Where nothing is opened, the statement has no plan.
-    pub(super) fn open_foreign(&mut self, def: &TableDef) -> SqlResult<()> {
-        if def.is_foreign()
-            && let Some(foreign) = self.foreign
-            && !self.opened.tables.contains_key(&def.id)
-        {
-            self.opened.tables.insert(def.id, crate::foreign::open(foreign, def)?);
+    /// Notes a table to be opened, if it is a foreign one.
+    pub(super) fn name_foreign(&mut self, table: &Arc<Table>) {
+        if table.def.is_foreign() {
+            self.opened.named.entry(table.def.id).or_insert_with(|| table.clone());
         }
-        Ok(())
     }
 
     fn foreign_table(&mut self, name: &str, c: &tree::FuncCall) -> SqlResult<Arc<dyn ForeignTable>> {
@@ -605,6 +601,8 @@ impl<'a> Binder<'a> {
             arguments.push(Argument { name: option, value });
         }
         self.opened.by_functions = true;
+        // Before anything is told of a file.
+        crate::needs::check(self.catalog, self.roles.0, &[super::rights::innodb()], &mut |_| Ok(Vec::new()))?;
         let table = foreign.open(name, &arguments).map_err(|e| at(e, c.location))?;
         let notice = table.notice().map(|notice| ("00000", notice));
         self.notices.extend(notice.filter(|notice| !self.notices.contains(notice)));

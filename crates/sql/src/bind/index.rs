@@ -428,6 +428,7 @@ impl<'a> Binder<'a> {
         let catalog = self.catalog;
         let all = |schema: Option<u32>| {
             let tables = catalog.tables().filter(|t| t.def.schema != ondol_engine::name::TEMPORARY);
+            let tables = tables.filter(|t| !t.def.is_foreign());
             let tables = tables.filter(|t| schema.is_none_or(|s| t.def.schema == s));
             tables.filter(|t| !t.def.indexes.is_empty()).map(|t| (t.def.full_name(), None)).collect()
         };
@@ -438,10 +439,12 @@ impl<'a> Binder<'a> {
                 let is_index = s.kind() == ReindexObjectType::ReindexObjectIndex;
                 let found = self.relation_of(relation);
                 let one = match (&found, is_index) {
-                    (Some((index, Relation::Index { table })), true) => {
+                    (Some((index, Relation::Index { table })), true)
+                        if !catalog.table(table).is_some_and(|t| t.def.is_foreign()) =>
+                    {
                         (table.clone(), Some(index.name.clone()))
                     }
-                    (Some((name, Relation::Table(table))), false) => {
+                    (Some((name, Relation::Table(table))), false) if !table.def.is_foreign() => {
                         if table.def.indexes.is_empty() {
                             let notice = format!("table \"{}\" has no indexes to reindex", name.name);
                             self.notices.push(("00000", notice))

@@ -50,7 +50,7 @@ impl Binder<'_> {
             let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
             return Err(at(error, relation.location).detail("This operation is not supported for indexes."));
         }
-        let table = self.table(relation)?;
+        let table = self.any_table(relation)?;
         let def = &table.def;
         refuse_at(
             has(IDENTITY) && def.shown().iter().any(|c| c.identity().is_some()),

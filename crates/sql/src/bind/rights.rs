@@ -510,7 +510,7 @@ fn lent(catalog: &Catalog, view: u32, reader: Who) -> Who {
 }
 
 /// What reading another server's tables needs.
-fn innodb() -> Need {
+pub(super) fn innodb() -> Need {
     let message =
         "must be superuser or have privileges of the pg_read_server_files role to read files of a server";
     Need::of_caller(What::RightsOf { role: READ_SERVER_FILES, error: forbidden(message) })

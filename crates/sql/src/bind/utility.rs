@@ -109,7 +109,16 @@ impl<'a> Binder<'a> {
                         // Rows that are made when they are read.
                         continue;
                     }
-                    let table = self.table(v)?;
+                    let table = self.any_table(v)?;
+                    if table.def.is_foreign() {
+                        let what = if s.is_vacuumcmd { "vacuum" } else { "analyze" };
+                        let message = format!(
+                            "skipping \"{}\" --- cannot {what} non-tables or special system tables",
+                            table.def.name
+                        );
+                        self.notices.push(("01000", message));
+                        continue;
+                    }
                     for c in &r.va_cols {
                         super::dml::target_column(&table, super::tree::string(c)?, -1)?;
                     }

@@ -138,7 +138,7 @@ impl<'a> Binder<'a> {
             inner.withs = self.withs;
             inner.queries = self.queries;
             inner.around = self.around + self.levels.len() + 1;
-            (inner.foreign, inner.opened) = (self.foreign, std::mem::take(&mut self.opened));
+            inner.opened = std::mem::take(&mut self.opened);
             let query = inner.settled_select(select)?;
             (self.withs, self.queries, self.opened) = (inner.withs, inner.queries, inner.opened);
             Ok(query)
