@@ -62,6 +62,7 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
 
 /// The same where it was looked just now which files others have open.
 pub fn find_among(space: &Space, assume: bool, others: &OpenFiles) -> Result<Evidence> {
+    space.is_locked()?;
     let path = space.path();
     let cfg = path.with_extension("cfg");
     let above = above(path);

@@ -304,7 +304,8 @@ impl Space {
         self.lock.get_or_init(|| lock);
         self.is_locked()
     }
-    fn is_locked(&self) -> Result<()> {
+    /// An error if it was, and is no longer, by the same lock.
+    pub(crate) fn is_locked(&self) -> Result<()> {
         let Some(lock) = self.lock.get() else { return Ok(()) };
         if Lock::of(&lock.cfg, &self.path).is_ok_and(|now| now == *lock) {
             return Ok(());

@@ -217,12 +217,19 @@ fn an_export_that_was_left_behind_does_not_count() {
     let before = evidence::find(scan.space(), false).expect_err("an old .cfg").to_string();
     wait();
     written(&cfg);
-    let locked = evidence::find(scan.space(), false);
-    let still = evidence::still(scan.space(), &copied);
+    // It is another lock than that of what was read before.
+    let other = evidence::find(scan.space(), false).expect_err("another lock").to_string();
+    let again = Scan::open(&inner).expect("a table");
+    let locked = evidence::find(again.space(), false);
+    let still = evidence::still(again.space(), &copied);
     wait();
     written(&inner);
-    let after = evidence::find(scan.space(), false).expect_err("a newer file").to_string();
+    let mut page = vec![0; again.space().format().page_size];
+    let read = again.space().read_page(0, &mut page).expect_err("it was written").to_string();
+    let after = Scan::open(&inner).expect("a table");
+    let after = evidence::find(after.space(), false).expect_err("a newer file").to_string();
     server.kill().and_then(|()| server.wait()).expect("an end");
+    assert!(other.contains("were unlocked") && read.contains("were unlocked"), "{other}, {read}");
     assert!(before.contains("(sleep)") && before.contains("is older than"), "{before}");
     assert_eq!(locked, Ok(Evidence::Exported(cfg)));
     assert_eq!(still, Ok(()));
