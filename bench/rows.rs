@@ -11,7 +11,7 @@ use ondol::OpenOptions;
 use ondol_bench::Result;
 use ondol_bench::cluster::{self, Cluster};
 use ondol_bench::lineitem::{self, TABLE};
-use ondol_bench::machine::Memory;
+use ondol_bench::machine::{self, Memory};
 use ondol_bench::options::Common;
 use ondol_bench::process::{Process, free_port};
 use ondol_bench::report::{Report, number};
@@ -347,6 +347,8 @@ pub fn run(args: Args) -> Result<()> {
             &mut report,
         )?
     }
+    // Those that read by libpq have ended.
+    report.children(machine::children_seconds());
     report.children(server.cpu_seconds() + postgres.as_ref().map_or(0.0, Cluster::cpu_seconds));
     report.finish()
 }

@@ -156,13 +156,12 @@ int main(int argc, char **argv) {
         good(ondol_set_int(writes, 6, all_local), "set");
         add(writes, fresh, 3, (int64_t[]){w, d, o});
         for (int n = 0; n < count; n++) {
-            double price;
-            const char *dist;
+            const char *price, *dist;
             size_t length;
-            good(ondol_get_double(db, first + n, 0, 0, &price), "price");
+            good(ondol_get_text(db, first + n, 0, 0, &price, NULL), "price");
             good(ondol_get_text(db, first + (int)count + n, 0, 1, &dist, &length), "dist");
             char amount[32];
-            int digits = snprintf(amount, sizeof amount, "%.2f", price * (double)quantity[n]);
+            int digits = snprintf(amount, sizeof amount, "%.2f", atof(price) * (double)quantity[n]);
             add(writes, line, 7, (int64_t[]){w, d, o, n + 1, wanted[n], supply[n], quantity[n]});
             good(ondol_set_text(writes, 7, amount, (size_t)digits), "set");
             good(ondol_set_text(writes, 8, dist, length), "set");

@@ -293,3 +293,134 @@ fn history_is_told() {
         String::from_utf8_lossy(&out).contains("1,one,2023-11-14 22:13:20.250000,2023-11-14 22:13:21.500000")
     );
 }
+
+/// A folder of snapshots with two databases: `tree`, and `everything`, which has dates that no calendar has;
+/// beside them a table of another engine, and a file that is none.
+fn databases() -> ondol::TempFolder {
+    let folder = ondol::TempFolder::new().expect("a temporary folder");
+    for (database, server, table) in [
+        ("shop", "mariadb-10.11", "tree"),
+        ("shop", "mariadb-10.11", "everything"),
+        ("stock", "mysql-9.7", "tree"),
+    ] {
+        let place = folder.path().join(database);
+        std::fs::create_dir_all(&place).expect("a folder");
+        let (from, _) = unpacked_of(server, table);
+        for name in names(from.path()) {
+            std::fs::copy(from.path().join(&name), place.join(&name)).expect("a copy");
+        }
+    }
+    std::fs::write(folder.path().join("shop/other.MYD"), b"").expect("a file");
+    std::fs::write(folder.path().join("stock/broken.ibd"), [7; 5000]).expect("a file");
+    folder
+}
+
+fn ondol(args: &[&str]) -> (String, String, Option<i32>) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_ondol")).args(args).output().expect("ondol runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (text(ran.stdout), text(ran.stderr), ran.status.code())
+}
+
+#[test]
+fn whole_folders_are_exported_and_imported() {
+    let from = databases();
+    let from = from.path().to_str().expect("a plain path");
+    let to = ondol::TempFolder::new().expect("a temporary folder");
+    let out = to.path().join("out").display().to_string();
+    let export = ["innodb", "export", "--datadir", from, "--to", &out, "--format", "parquet"];
+    let (_, said, code) = ondol(&export);
+    assert_eq!(code, Some(1), "{said}");
+    for expected in [
+        "left out: shop.other: its table is of MyISAM",
+        "left out: shop.everything: ",
+        "left out: stock.broken: ",
+        "2 tables written; 1 that are none of InnoDB's left out, 2 failed",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert_eq!(names(&to.path().join("out/shop")), ["tree.parquet"]);
+    assert_eq!(names(&to.path().join("out/stock")), ["tree.parquet"]);
+    // Once more: what is there stays.
+    let (_, said, code) = ondol(&export);
+    assert!(code == Some(1) && said.contains("it is there already"), "{said}");
+    let (_, said, code) =
+        ondol(&[&export[..], &["--overwrite", "--databases", "shop", "--zero-dates", "null"]].concat());
+    assert!(code == Some(0) && said.contains("2 tables written"), "{said}");
+    let (_, said, code) = ondol(&[&export[..], &["--databases", "nothing"]].concat());
+    assert!(code == Some(1) && said.contains("has no database nothing; there are shop, stock"), "{said}");
+    let within = format!("{from}/shop/out");
+    let (_, said, code) = ondol(&["innodb", "export", "--datadir", from, "--to", &within, "--format", "csv"]);
+    assert!(code == Some(1) && said.contains("which is only read"), "{said}");
+    assert!(!Path::new(&within).exists());
+
+    let db = to.path().join("db").display().to_string();
+    let import = ["innodb", "import", "--datadir", from, "--into", &db];
+    let (_, said, code) = ondol(&import);
+    assert!(
+        code == Some(1) && said.contains("2 tables made; 1 that are none of InnoDB's left out, 2 failed"),
+        "{said}"
+    );
+    let (_, said, code) = ondol(&[&import[..], &["--databases", "shop", "--zero-dates", "text"]].concat());
+    assert!(code == Some(1) && said.contains("1 tables made"), "tree is there already: {said}");
+    let (counts, said, code) = ondol(&[
+        "shell",
+        &db,
+        "-c",
+        "SELECT count(*) FROM shop.tree UNION ALL SELECT count(*) FROM stock.tree UNION ALL SELECT count(*) FROM shop.everything",
+    ]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(counts.contains("772") && counts.contains('4'), "{counts}");
+}
+
+#[cfg(feature = "server")]
+#[test]
+fn a_folder_is_served() {
+    let from = databases();
+    let place = ondol::TempFolder::new().expect("a temporary folder");
+    let start = |folder: &Path, more: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_ondol"))
+            .args(["serve", "--socket"])
+            .arg(place.path())
+            .arg("--innodb")
+            .arg(folder)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a process")
+    };
+    let mut server = start(from.path(), &["--zero-dates", "null"]);
+    let address = format!("postgres:///postgres?user=postgres&host={}", place.path().display());
+    let ask = |sql: &str| ondol(&["shell", &address, "-c", sql]);
+    let socket = place.path().join(".s.PGSQL.5432");
+    for _ in 0..600 {
+        if std::os::unix::net::UnixStream::connect(&socket).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let (rows, said, code) = ask("SELECT count(*), max(d) FROM shop.everything");
+    assert!(code == Some(0) && rows.contains('4') && rows.contains("2024-02-29"), "{rows}{said}");
+    let (rows, said, _) = ask("SELECT schema, name FROM left_out ORDER BY 1, 2");
+    let (other, broken) = (rows.find("other"), rows.find("broken"));
+    assert!(other.is_some() && other < broken, "{rows}{said}");
+    let (_, said, code) = ask("CREATE TABLE t (a int)");
+    assert!(code == Some(1) && said.contains("read-only transaction"), "{said}");
+    server.kill().and_then(|()| server.wait()).expect("an end");
+
+    // A folder without anything that can be read is told, and not served.
+    let empty = ondol::TempFolder::new().expect("a temporary folder");
+    for (folder, expected) in [
+        (empty.path().to_path_buf(), "has no tables of InnoDB's"),
+        (empty.path().join("nothing"), "cannot read the folder"),
+    ] {
+        let out = start(&folder, &[]).wait_with_output().expect("an end");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(1) && said.contains(expected), "{said}");
+    }
+    std::fs::create_dir(empty.path().join("shop")).expect("a folder");
+    std::fs::write(empty.path().join("shop/broken.ibd"), [7; 5000]).expect("a file");
+    let out = start(empty.path(), &[]).wait_with_output().expect("an end");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && said.contains("has no table that can be read"), "{said}");
+}

@@ -18,6 +18,59 @@ fn measured(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
+/// A field of few bytes: its length, and room for a number or a date. Made where the processor has it at
+/// hand, and appended as a whole.
+struct Short {
+    bytes: [u8; Short::ROOM],
+    len: usize,
+}
+
+impl Short {
+    const ROOM: usize = 32;
+    /// More than fits makes it too long to be appended.
+    const TOO_LONG: usize = Short::ROOM + 1;
+}
+
+impl Out for Short {
+    #[inline]
+    fn text(&mut self, text: &str) {
+        self.ascii(text.as_bytes())
+    }
+    #[inline]
+    fn ascii(&mut self, bytes: &[u8]) {
+        match self.bytes.get_mut(self.len..self.len + bytes.len()) {
+            Some(to) => {
+                to.copy_from_slice(bytes);
+                self.len += bytes.len()
+            }
+            None => self.len = Short::TOO_LONG,
+        }
+    }
+    #[inline(always)]
+    fn beginning<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
+        match self.bytes.get_mut(self.len..).and_then(|room| room.first_chunk_mut::<N>()) {
+            Some(to) => {
+                *to = bytes;
+                self.len += len
+            }
+            None => self.ascii(&bytes[..len]),
+        }
+    }
+}
+
+/// Appends what `write` writes, mostly of few bytes, behind its length. It may write twice.
+#[inline(always)]
+fn short(out: &mut Vec<u8>, write: impl Fn(&mut Short), again: impl FnOnce(&mut Vec<u8>)) {
+    let mut field = Short { bytes: [0; Short::ROOM], len: 4 };
+    write(&mut field);
+    if field.len > Short::ROOM {
+        return measured(out, again);
+    }
+    let length = (field.len - 4) as u32;
+    field.bytes[..4].copy_from_slice(&length.to_be_bytes());
+    out.beginning(field.bytes, field.len)
+}
+
 /// Appends a value of a type in text, as a session in these styles shows it; none are the usual ones.
 #[inline(always)]
 pub fn in_text<'v>(
@@ -29,11 +82,15 @@ pub fn in_text<'v>(
 ) {
     match value {
         ValueRef::Null => back::null(out),
-        ValueRef::Int4(n) => measured(out, |out| text::write_i64(n.into(), out)),
-        ValueRef::Int8(n) => measured(out, |out| text::write_i64(n, out)),
-        ValueRef::Packed(p) => measured(out, |out| p.write(out)),
-        ValueRef::Numeric(b) => measured(out, |out| Numeric::write_encoded(b, out)),
-        ValueRef::Date(d) if styles.is_none() => measured(out, |out| datetime::write_date(d, out)),
+        ValueRef::Int4(n) => short(out, |o| text::write_i64(n.into(), o), |o| text::write_i64(n.into(), o)),
+        ValueRef::Int8(n) => short(out, |o| text::write_i64(n, o), |o| text::write_i64(n, o)),
+        ValueRef::Packed(p) => short(out, |o| p.write(o), |o| p.write(o)),
+        ValueRef::Numeric(b) => {
+            short(out, |o| Numeric::write_encoded(b, o), |o| Numeric::write_encoded(b, o))
+        }
+        ValueRef::Date(d) if styles.is_none() => {
+            short(out, |o| datetime::write_date(d, o), |o| datetime::write_date(d, o))
+        }
         ValueRef::Text(t) if ty.id != TypeId::BPCHAR => {
             out.extend_from_slice(&(t.len() as u32).to_be_bytes());
             out.text(t)
@@ -90,7 +147,9 @@ mod tests {
             let n = ((below(1 << 44) << 20) as i64) >> below(64);
             let (mut numeric, mut scratch) = (vec![], String::new());
             let scale = below(12) as u16;
-            Numeric::from_scaled(n.into(), scale).encode(&mut numeric);
+            // Some are longer than a short field has room for.
+            let wide = i128::from(n) * if below(2) == 0 { 1 } else { 1_000_000_007_000_000_009 };
+            Numeric::from_scaled(wide, scale).encode(&mut numeric);
             (0..below(40)).for_each(|_| scratch.push(['a', 'é', '\0', ' '][below(4) as usize]));
             let packed = ondol_types::Packed::new(n >> 8, scale);
             let values = [
