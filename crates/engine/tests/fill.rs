@@ -370,7 +370,8 @@ fn rows_of_several_threads_count_against_the_limit() {
     c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
     fill_by(&mut c, &t, 0..10_000, 3).unwrap();
     c.end_statement().unwrap();
-    assert!(used() < kept + (1 << 20), "{} after {kept}, {before} before", used());
+    // A thread may come to strings now that was refused before it had a segment of them, of 2 MiB.
+    assert!(used() < kept + (3 << 20), "{} after {kept}, {before} before", used());
     verify(&mut c, 10_000);
 }
 

@@ -147,11 +147,11 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refus
     }
     let comments = bytes.slice(elements_at + elements_length, comments_length).map_err(damaged)?;
     let mut comment_at = 0;
-    // A long one is elsewhere, and not read.
     let comment_length = bytes.slice(here(46), 1).map_err(damaged)?[0] as usize;
     let comment = match comment_length {
         0..=INLINE_COMMENT => bytes.slice(here(47), comment_length).map_err(damaged)?,
-        _ => &[],
+        // One that is not found is of no table's rows.
+        _ => long_comment(&bytes).unwrap_or_default(),
     };
     let comment = String::from_utf8_lossy(comment).into_owned();
     // Names are separated by 255 and follow one.
@@ -240,6 +240,23 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refus
         root: None,
         index: None,
     })
+}
+
+/// A long comment on a table, in the segment behind the keys and the row of defaults: the connection's words
+/// and the engine's name (each behind a length of 16 bits), the partitions (32 bits, and a byte behind), one
+/// byte, and then the comment.
+fn long_comment<'a>(bytes: &Bytes<'a>) -> std::result::Result<&'a [u8], String> {
+    let keys = match bytes.u16(14)? {
+        0xffff => bytes.u32(47)?,
+        length => length,
+    };
+    let mut at = bytes.u16(6)?.saturating_add(keys).saturating_add(bytes.u16(16)?);
+    for _ in 0..2 {
+        at = at.saturating_add(2 + bytes.u16(at)?);
+    }
+    at = at.saturating_add(bytes.u32(at)?).saturating_add(5 + 1);
+    let length = bytes.u16(at)?;
+    bytes.slice(at.saturating_add(2), length)
 }
 
 /// Sets of elements: 255, elements each followed by 255, then 0.

@@ -58,3 +58,8 @@ drop table if exists olddates;
 create table olddates (t time not null, id int, d datetime, ts timestamp null, tn time, primary key (t, id)) engine=innodb;
 insert into olddates values ('-838:59:59',1,'9999-12-31 23:59:59','2038-01-19 03:14:07','838:59:59'),('00:00:00',2,'0000-00-00','1970-01-01 00:00:01','-00:00:01'),('12:34:56',3,'2024-02-29 12:34:56',null,null),('-00:00:01',4,null,'2001-09-09 01:46:40','00:00:00'),('838:59:59',5,'1000-01-01','2024-02-29 12:00:00','23:59:59'),('00:00:01',6,'2023-00-00 00:00:00',null,'-12:00:00');
 set global mysql56_temporal_format=on;
+-- Comments, one of them too long for the definition's form.
+drop table if exists commented, longcommented;
+create table commented (id int primary key comment 'the number', t varchar(20) comment 'what''s said, é', n int) comment 'what was said' engine=innodb;
+insert into commented values (1,'x',null),(2,null,5);
+set @c = concat('create table longcommented (id int primary key, t text comment \'second\') comment \'', repeat('a long story ', 40), '\' engine=innodb'); execute immediate @c; insert into longcommented values (7,'seven');
