@@ -41,6 +41,7 @@ pub(crate) struct Plan {
     /// It is not to be kept: the statement is bound each time.
     pub once: bool,
     /// How its table is read in parts, if it can be.
+    #[cfg_attr(not(feature = "scan"), expect(dead_code))]
     pub parted: Option<Parted>,
     /// About how many bytes it takes.
     pub bytes: usize,
