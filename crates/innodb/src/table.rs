@@ -227,7 +227,13 @@ impl Type {
             Type::Float { decimals, .. } | Type::Double { decimals, .. } => decimals.is_some_and(|d| d > 30),
             _ => false,
         };
-        if wrong { Err(format!("a column cannot have the type {self:?}")) } else { Ok(()) }
+        match self {
+            _ if !wrong => Ok(()),
+            Type::Set { elements, .. } | Type::Enum { elements, .. } => {
+                Err(format!("a column cannot be of {} elements; a SET has 64 at most", elements.len()))
+            }
+            other => Err(format!("a column cannot have the type {other:?}")),
+        }
     }
 }
 
