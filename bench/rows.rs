@@ -18,7 +18,6 @@ use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, Sample};
 use rustix::net::{RecvFlags, recv};
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -232,13 +231,7 @@ fn contest(
 pub fn run(args: Args) -> Result<()> {
     let folder = args.common.folder()?;
     let csv = folder.path().join("lineitem.csv");
-    let (rows, bytes) = match &args.tbl {
-        Some(tbl) => lineitem::convert(tbl, &csv, args.common.rows(u64::MAX, 4_000))?,
-        None => {
-            let rows = args.common.rows(6_000_000, 4_000);
-            (rows, lineitem::make(&csv, rows)?)
-        }
-    };
+    let (rows, bytes) = lineitem::csv(args.tbl.as_deref(), &args.common, &csv)?;
     let mut report = Report::new("rows", "Whole tables to clients", Some(&args.common));
     let ours = folder.path().join("ondol");
     {
@@ -269,11 +262,7 @@ pub fn run(args: Args) -> Result<()> {
             ];
             let cluster = Cluster::start(&args.pgbin, folder.path(), &settings)?;
             let mut client = cluster.connect()?;
-            client.batch_execute(TABLE)?;
-            let mut writer = client.copy_in("COPY lineitem FROM STDIN (FORMAT csv)")?;
-            std::io::copy(&mut File::open(&csv)?, &mut writer)?;
-            writer.finish()?;
-            client.batch_execute("VACUUM (ANALYZE, FREEZE) lineitem")?;
+            lineitem::load(&mut client, &csv)?;
             let told = settings[..3].iter().map(|(k, v)| (k.to_string(), v.to_string()));
             let head = [("version".to_string(), version.clone()), ("over".into(), "TCP".into())];
             let table = "vacuumed and frozen, in its buffers if they have room";

@@ -409,11 +409,7 @@ fn elephant(
     let cluster = Cluster::start(&args.pgbin, folder, &settings)?;
     cluster.folder(shared)?;
     let mut e = Elephant { client: cluster.connect()?, cluster };
-    e.client.batch_execute(TABLE)?;
-    let mut writer = e.client.copy_in("COPY lineitem FROM STDIN (FORMAT csv)")?;
-    std::io::copy(&mut File::open(csv)?, &mut writer)?;
-    writer.finish()?;
-    e.client.batch_execute("VACUUM (ANALYZE, FREEZE) lineitem")?;
+    lineitem::load(&mut e.client, csv)?;
     let path = shared.join("postgresql");
     e.copy(&to("lineitem", &path, CSV))?;
     same_lines(POSTGRESQL, &path, csv)?;
@@ -481,13 +477,7 @@ pub fn run(args: Args) -> Result<()> {
     let folder = args.common.folder()?;
     let memory = TempFolder::inside(&args.memory)?;
     let csv_file = folder.path().join("lineitem.csv");
-    let (rows, bytes) = match &args.tbl {
-        Some(tbl) => lineitem::convert(tbl, &csv_file, args.common.rows(u64::MAX, 4_000))?,
-        None => {
-            let rows = args.common.rows(6_000_000, 4_000);
-            (rows, lineitem::make(&csv_file, rows)?)
-        }
-    };
+    let (rows, bytes) = lineitem::csv(args.tbl.as_deref(), &args.common, &csv_file)?;
     let mut report = Report::new("scan", "Whole tables", Some(&args.common));
     let version = env!("CARGO_PKG_VERSION");
     report.settings(

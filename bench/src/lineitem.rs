@@ -1,7 +1,9 @@
 //! TPC-H's lineitem as CSV: converted from the file that TPC-H's generators write, or made, row `i` being a
 //! function of `i` alone and of the same shape.
+use crate::options::Common;
 use crate::random::mix;
 use crate::{Error, Result};
+use postgres::Client;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -144,6 +146,27 @@ pub fn convert(tbl: &Path, to: &Path, most: u64) -> Result<(u64, u64)> {
     }
     file.flush()?;
     if rows == 0 { Err(told("expected rows of lineitem, found none".into())) } else { Ok((rows, bytes)) }
+}
+
+/// The rows of `tbl`, or such that are made, as CSV: as many as are asked for. Gives their number and the
+/// bytes written.
+pub fn csv(tbl: Option<&Path>, common: &Common, to: &Path) -> Result<(u64, u64)> {
+    match tbl {
+        Some(tbl) => convert(tbl, to, common.rows(u64::MAX, 4_000)),
+        None => {
+            let rows = common.rows(6_000_000, 4_000);
+            Ok((rows, make(to, rows)?))
+        }
+    }
+}
+
+/// Makes the table in PostgreSQL, of the rows of a CSV file.
+pub fn load(client: &mut Client, csv: &Path) -> Result<()> {
+    client.batch_execute(TABLE)?;
+    let mut writer = client.copy_in("COPY lineitem FROM STDIN (FORMAT csv)")?;
+    io::copy(&mut File::open(csv)?, &mut writer)?;
+    writer.finish()?;
+    Ok(client.batch_execute("VACUUM (ANALYZE, FREEZE) lineitem")?)
 }
 
 #[cfg(test)]

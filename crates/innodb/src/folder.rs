@@ -17,8 +17,6 @@ pub struct TableFiles {
     pub name: String,
     /// `TABLE.ibd`; of a partitioned table this file is not there.
     pub file: PathBuf,
-    /// Whether there are files of its partitions.
-    pub is_partitioned: bool,
 }
 
 impl TableFiles {
@@ -201,12 +199,7 @@ impl Database {
                 continue;
             }
             let file = path.with_file_name(format!("{base}.ibd"));
-            let table = tables.entry(base).or_insert_with(|| TableFiles {
-                name: table_name(&file),
-                file,
-                is_partitioned: false,
-            });
-            table.is_partitioned |= part.is_some()
+            tables.entry(base).or_insert_with(|| TableFiles { name: table_name(&file), file });
         }
         for path in &all {
             let own = stem(path);
@@ -239,7 +232,7 @@ impl Database {
 }
 
 /// The databases of a data folder, a prepared backup or a folder of snapshots: the folders with tables in it;
-/// the folder itself if it has tables.
+/// the folder itself if it has tables. An error if there are none.
 pub fn databases(folder: &Path) -> Result<Vec<Database>> {
     let mut found = Vec::new();
     let own = Database::of(folder)?;
@@ -257,6 +250,10 @@ pub fn databases(folder: &Path) -> Result<Vec<Database>> {
         if !(database.tables.is_empty() && database.absent.is_empty()) {
             found.push(database)
         }
+    }
+    if found.is_empty() {
+        let message = "has no tables of InnoDB's; expected a data folder, with a folder for each database and TABLE.ibd in these";
+        return Err(Error::new(folder, Kind::Mismatch, message));
     }
     Ok(found)
 }
@@ -297,8 +294,8 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|d| &*d.name).collect();
         assert_eq!(names, ["sh-op", "shop"]);
         let shop = &found[1];
-        let tables: Vec<(&str, bool)> = shop.tables.iter().map(|t| (&*t.name, t.is_partitioned)).collect();
-        assert_eq!(tables, [("Ünï☃ß", false), ("by year", true), ("orders", false)]);
+        let tables: Vec<&str> = shop.tables.iter().map(|t| &*t.name).collect();
+        assert_eq!(tables, ["Ünï☃ß", "by year", "orders"]);
         // Its partitions are those that its list names.
         let year = &shop.tables[1];
         let whole = *b"\x08\0\0\0....\x02\0\0\0\x0c\x0c\0\0\x0d\0\0\0p1#SP#a\0p0\0\0\0\0";

@@ -8,7 +8,7 @@
 //! - **F3** Rows come one at a time and are not kept here.
 //! - **F4** What is read can be cut into parts, which several threads read; one after the other they are the
 //!   whole, in its order.
-use ondol_engine::TableDef;
+use ondol_engine::{ForeignSource, TableDef};
 use ondol_types::{SqlError, SqlResult, Type, Value, ValueRef, sqlstate};
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ pub const FUNCTIONS: &[&str] = &["innodb_scan"];
 
 /// The servers of foreign tables, with the functions that read theirs. A table's option [`PATH`] is the
 /// function's first argument; its other options are arguments with these names.
-pub const SERVERS: &[(&str, &str)] = &[("innodb", "innodb_scan")];
+pub const SERVERS: &[(&str, &str)] = &[(INNODB, "innodb_scan")];
+pub const INNODB: &str = "innodb";
 pub const PATH: &str = "path";
 
 /// An argument as it was written: a name, if one was given, and a constant.
@@ -71,14 +72,7 @@ pub fn open(foreign: &dyn Foreign, def: &TableDef) -> SqlResult<Arc<dyn ForeignT
     let Some(source) = &def.nature.source else {
         return Err(SqlError::new(sqlstate::INTERNAL_ERROR, format!("{} is no foreign table", def.name)));
     };
-    let Some((_, function)) = SERVERS.iter().find(|(name, _)| *name == source.server) else {
-        return Err(no_server(&source.server));
-    };
-    let is_path = |o: &&(String, String)| o.0 == PATH;
-    let path = source.options.iter().find(is_path).map(|o| Argument { name: None, value: Some(o.1.clone()) });
-    let others = source.options.iter().filter(|o| !is_path(o));
-    let others = others.map(|(n, v)| Argument { name: Some(n.clone()), value: Some(v.clone()) });
-    let arguments: Vec<Argument> = path.into_iter().chain(others).collect();
+    let (function, arguments) = call(source)?;
     let there = foreign.open(function, &arguments)?;
     let other = |message: String| {
         SqlError::new(
@@ -114,6 +108,18 @@ pub fn no_server(name: &str) -> SqlError {
     let known: Vec<&str> = SERVERS.iter().map(|s| s.0).collect();
     SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("server \"{name}\" does not exist"))
         .hint(format!("Those of foreign tables are built in: {}.", known.join(", ")))
+}
+
+/// The function that reads a source, and its arguments.
+pub fn call(source: &ForeignSource) -> SqlResult<(&'static str, Vec<Argument>)> {
+    let Some((_, function)) = SERVERS.iter().find(|(name, _)| *name == source.server) else {
+        return Err(no_server(&source.server));
+    };
+    let is_path = |o: &&(String, String)| o.0 == PATH;
+    let path = source.options.iter().find(is_path).map(|o| Argument { name: None, value: Some(o.1.clone()) });
+    let others = source.options.iter().filter(|o| !is_path(o));
+    let others = others.map(|(n, v)| Argument { name: Some(n.clone()), value: Some(v.clone()) });
+    Ok((function, path.into_iter().chain(others).collect()))
 }
 
 /// A table that has some of another's columns, by their names.

@@ -1,4 +1,5 @@
 //! A folder of MySQL's or MariaDB's that is served: its tables as foreign tables of a temporary database.
+use super::innodb::{ZeroBytes, ZeroDates};
 use super::{Done, Failed, say};
 use clap::ValueEnum;
 use ondol::{Database, TableLeftOut, Value};
@@ -28,33 +29,18 @@ pub struct Reading {
     assume_consistent: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ZeroDates {
-    Refuse,
-    Null,
-    Text,
-}
-#[derive(Clone, Copy, ValueEnum)]
-enum ZeroBytes {
-    Refuse,
-    Remove,
-    Replace,
-}
-
 impl Reading {
     /// The options of the foreign tables.
     fn options(&self) -> Result<Vec<(String, String)>, Failed> {
         let mut all = Vec::new();
         let mut put = |name: &str, value: &str| all.push((name.to_string(), value.to_string()));
-        match self.zero_dates {
-            None | Some(ZeroDates::Refuse) => {}
-            Some(ZeroDates::Null) => put("zero_dates", "null"),
-            Some(ZeroDates::Text) => put("zero_dates", "text"),
-        }
-        match self.zero_bytes {
-            None | Some(ZeroBytes::Refuse) => {}
-            Some(ZeroBytes::Remove) => put("zero_bytes", "remove"),
-            Some(ZeroBytes::Replace) => put("zero_bytes", "replace"),
+        // The options have the same words.
+        let zero_dates = self.zero_dates.and_then(|what| what.to_possible_value());
+        let zero_bytes = self.zero_bytes.and_then(|what| what.to_possible_value());
+        for (name, word) in [("zero_dates", zero_dates), ("zero_bytes", zero_bytes)] {
+            if let Some(word) = word {
+                put(name, word.get_name())
+            }
         }
         for (name, path) in [("keys", &self.keys), ("keys_password", &self.keys_password)] {
             if let Some(path) = path {

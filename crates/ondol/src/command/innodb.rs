@@ -217,7 +217,7 @@ pub enum Format {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum ZeroDates {
+pub(super) enum ZeroDates {
     /// An error
     Refuse,
     /// NULL, and how many is told
@@ -237,7 +237,7 @@ impl ZeroDates {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum ZeroBytes {
+pub(super) enum ZeroBytes {
     /// An error
     Refuse,
     /// Left out
@@ -267,7 +267,7 @@ enum Csv {
 pub fn run(args: Args) -> Done {
     match args.what {
         What::Export(args) if args.datadir.is_some() => export_folder(&args),
-        What::Export(args) => export(args),
+        What::Export(args) => export(args, false),
         What::Import(args) => import(args),
         What::Snapshot(args) => snapshot(args),
         What::Info { file, definition } => info(&file, &definition),
@@ -333,12 +333,6 @@ fn databases(folder: &Path, wanted: Option<&[String]>) -> Result<Vec<Database>, 
             names.join(", ")
         )));
     }
-    if all.is_empty() {
-        return Err(Failed::Message(format!(
-            "{} has no tables of InnoDB's; expected a data folder, with a folder for each database and TABLE.ibd in these",
-            folder.display()
-        )));
-    }
     Ok(all.into_iter().filter(|d| wanted.is_none_or(|w| w.contains(&d.name))).collect())
 }
 
@@ -398,7 +392,7 @@ fn export_folder(args: &Export) -> Done {
                     let to = place.join(name);
                     tell(&format!("{}.{}: ", database.name, table.name));
                     let (datadir, databases) = (None, None);
-                    export_one(
+                    export(
                         Export { file: Some(file), datadir, databases, to: to.clone(), ..args.clone() },
                         true,
                     )?;
@@ -428,12 +422,8 @@ fn out_of(table: &TableFiles, e: &Failed) -> Absent {
     Absent { name: table.name.clone(), file: table.file.clone(), reason: shown(e) }
 }
 
-fn export(args: Export) -> Done {
-    export_one(args, false)
-}
-
 /// `of_folder`: a table among others, of which some have a history.
-fn export_one(args: Export, of_folder: bool) -> Done {
+fn export(args: Export, of_folder: bool) -> Done {
     let to_standard_output = args.to.as_os_str() == "-";
     let format = format(&args)?;
     let Some(file) = &args.file else { return Err(Failed::Message("expected a file TABLE.ibd".into())) };

@@ -14,7 +14,7 @@ use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence::OpenFiles;
 use ondol_innodb::folder::{Absent, Database, TableFiles};
 use ondol_sql::bound::{ImportLimit, NewIndex};
-use ondol_sql::foreign::{Argument, ForeignTable, PATH, SERVERS};
+use ondol_sql::foreign::{ForeignTable, INNODB, PATH, call};
 use ondol_types::known::is_system_column;
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult};
@@ -44,13 +44,8 @@ impl Session {
         folder: &Path,
         options: &[(String, String)],
     ) -> SqlResult<Vec<ImportedSchema>> {
-        let source = ForeignSource { server: SERVERS[0].0.into(), options: options.to_vec() };
+        let source = ForeignSource { server: INNODB.into(), options: options.to_vec() };
         let databases = ondol_innodb::folder::databases(folder).map_err(failed)?;
-        if databases.is_empty() {
-            let message = format!("{} has no tables of InnoDB's", folder.display());
-            return Err(SqlError::new("HV00R", message)
-                .hint("Expected a data folder, with a folder for each database and TABLE.ibd in these."));
-        }
         databases.iter().map(|d| self.import_whole(d, &source)).collect()
     }
 
@@ -196,11 +191,10 @@ struct Described {
 }
 
 fn described(table: &TableFiles, source: &ForeignSource, others: &OpenFiles) -> SqlResult<Described> {
-    let function = SERVERS.iter().find(|s| s.0 == source.server).map_or("", |s| s.1);
-    let open = |options: &[(String, String)]| {
-        let mut arguments = vec![Argument { name: None, value: Some(table.file.display().to_string()) }];
-        let named = |(n, v): &(String, String)| Argument { name: Some(n.clone()), value: Some(v.clone()) };
-        arguments.extend(options.iter().map(named));
+    let open = |of_table: &[(String, String)]| {
+        let mut options = vec![(PATH.to_string(), table.file.display().to_string())];
+        options.extend_from_slice(of_table);
+        let (function, arguments) = call(&ForeignSource { server: source.server.clone(), options })?;
         open_files(function, &arguments, others)
     };
     // History is for tables that have one.

@@ -777,32 +777,20 @@ impl<'a> Binder<'a> {
         match s.remove_type() {
             ObjectType::ObjectTable => {
                 let names = self.dropped(s, "table")?;
-                for name in names.iter().filter_map(Dropped::there) {
-                    if self.catalog.table(name).is_none_or(|t| t.def.is_material() || t.def.is_foreign())
-                        && let Some(hint) = self.drop_hint(name)
-                    {
-                        let message = format!("\"{}\" is not a table", name.name);
-                        let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
-                        return Err(error.hint(hint));
-                    }
-                    if let Some(Relation::Sequence(_)) = self.catalog.relations.get(name) {
-                        let message = format!("\"{}\" is not a table", name.name);
-                        let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message);
-                        return Err(error.hint("Use DROP SEQUENCE to remove a sequence."));
-                    }
-                }
+                self.check_dropped(
+                    &names,
+                    "a table",
+                    |r| matches!(r, Relation::Table(t) if !(t.def.is_material() || t.def.is_foreign())),
+                )?;
                 Ok(Statement::DropTable { names, if_exists, cascade, foreign: false })
             }
             ObjectType::ObjectForeignTable => {
                 let names = self.dropped(s, "foreign table")?;
-                for name in names.iter().filter_map(Dropped::there) {
-                    if !self.catalog.table(name).is_some_and(|t| t.def.is_foreign())
-                        && let Some(hint) = self.drop_hint(name)
-                    {
-                        let message = format!("\"{}\" is not a foreign table", name.name);
-                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
-                    }
-                }
+                self.check_dropped(
+                    &names,
+                    "a foreign table",
+                    |r| matches!(r, Relation::Table(t) if t.def.is_foreign()),
+                )?;
                 Ok(Statement::DropTable { names, if_exists, cascade, foreign: true })
             }
             ObjectType::ObjectIndex => {
@@ -827,27 +815,16 @@ impl<'a> Binder<'a> {
             ObjectType::ObjectSequence => self.drop_sequence(s),
             ObjectType::ObjectView => {
                 let names = self.dropped(s, "view")?;
-                for name in names.iter().filter_map(Dropped::there) {
-                    if self.catalog.view(name).is_none()
-                        && let Some(hint) = self.drop_hint(name)
-                    {
-                        let message = format!("\"{}\" is not a view", name.name);
-                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
-                    }
-                }
-                let cascade = s.behavior() == DropBehavior::DropCascade;
+                self.check_dropped(&names, "a view", |r| matches!(r, Relation::View(_)))?;
                 Ok(Statement::DropView { names, if_exists, cascade, material: false })
             }
             ObjectType::ObjectMatview => {
                 let names = self.dropped(s, "materialized view")?;
-                for name in names.iter().filter_map(Dropped::there) {
-                    if !self.catalog.table(name).is_some_and(|t| t.def.is_material())
-                        && let Some(hint) = self.drop_hint(name)
-                    {
-                        let message = format!("\"{}\" is not a materialized view", name.name);
-                        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
-                    }
-                }
+                self.check_dropped(
+                    &names,
+                    "a materialized view",
+                    |r| matches!(r, Relation::Table(t) if t.def.is_material()),
+                )?;
                 Ok(Statement::DropView { names, if_exists, cascade, material: true })
             }
             ObjectType::ObjectFunction => self.drop_function(s),
@@ -910,6 +887,23 @@ impl<'a> Binder<'a> {
             names.push(dropped)
         }
         Ok(names)
+    }
+
+    /// Whether relations that are to be dropped are `what` ("a view"), those that are there.
+    pub(super) fn check_dropped(
+        &self,
+        names: &[Dropped],
+        what: &str,
+        is_it: impl Fn(&Relation) -> bool,
+    ) -> SqlResult<()> {
+        for name in names.iter().filter_map(Dropped::there) {
+            let is_other = self.catalog.relations.get(name).is_some_and(|r| !is_it(r));
+            if is_other && let Some(hint) = self.drop_hint(name) {
+                let message = format!("\"{}\" is not {what}", name.name);
+                return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(hint));
+            }
+        }
+        Ok(())
     }
 
     /// Which statement drops a relation.

@@ -6,7 +6,7 @@
 use super::tree::{at, kind, need, options, strings, unexpected};
 use super::types::bind_type;
 use super::{Binder, name_of};
-use crate::bound::{Dropped, Expr, ExprKind, NewSequence, SequenceOf, Statement, walk_expr};
+use crate::bound::{Expr, ExprKind, NewSequence, SequenceOf, Statement, walk_expr};
 use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::tree::{self, DefElem, DropBehavior, Node, node::Node as Kind};
 use ondol_engine::name::PUBLIC;
@@ -388,15 +388,7 @@ impl<'a> Binder<'a> {
 
     pub(super) fn drop_sequence(&mut self, s: &'a tree::DropStmt) -> SqlResult<Statement> {
         let names = self.dropped(s, "sequence")?;
-        for name in names.iter().filter_map(Dropped::there) {
-            let what = match self.catalog.relations.get(name) {
-                Some(Relation::Table(_)) => "TABLE to remove a table",
-                Some(Relation::Index { .. }) => "INDEX to remove an index",
-                _ => continue,
-            };
-            let message = format!("\"{}\" is not a sequence", name.name);
-            return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message).hint(format!("Use DROP {what}.")));
-        }
+        self.check_dropped(&names, "a sequence", |r| matches!(r, Relation::Sequence(_)))?;
         let cascade = s.behavior() == DropBehavior::DropCascade;
         Ok(Statement::DropSequence { names, if_exists: s.missing_ok, cascade })
     }
