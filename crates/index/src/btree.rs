@@ -25,11 +25,10 @@
 //! and one leaf node of each run of children that it has used up.
 //!
 //! Equal keys: n OIDs under one key are n entries in order of their OIDs; nothing degrades.
-use crate::{
-    Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, entry_oid, latch, slab::Slab, stripes::Stripes,
-};
+use crate::latch::{self, Changed, Checked, Latched, Versioned};
+use crate::{Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, entry_oid, slab::Slab, stripes::Stripes};
 use key::{Blob, BlobHeap, Position, Probe, SHORT, WORDS};
-use node::{Changed, Checked, Form, Node};
+use node::{Form, Node};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, spin_wait, yield_point};
@@ -58,7 +57,7 @@ pub(crate) struct Tree {
     shape: KeyShape,
     root: AtomicPtr<AtomicU64>,
     nodes: Slab,
-    /// Lines that were leaves (node/N1).
+    /// Lines that were leaves (btree/node/N1).
     spare_leaves: Mutex<Vec<Node>>,
     spare_inner: Mutex<Vec<Node>>,
     blobs: Arc<BlobHeap>,
@@ -184,7 +183,7 @@ impl Tree {
         }
         child.prefetch(self.form.of(level - 1));
         yield_point();
-        // node/N1 lets the version be read before the parent is checked.
+        // btree/node/N1 lets the version be read before the parent is checked.
         let v = latch::read(child.version());
         node.check(version)?;
         Ok((child, v))
@@ -652,31 +651,6 @@ fn bytes_of(p: &Position) -> Vec<u8> {
     out.truncate(p.len as usize);
     out.extend_from_slice(&p.rest);
     out
-}
-
-/// A latched node; when dropped, it gets a new version if it was changed, and its old one if not.
-struct Latched {
-    node: Node,
-    version: u64,
-    changed: bool,
-}
-impl Latched {
-    fn upgrade(node: Node, version: u64) -> Checked<Latched> {
-        if latch::upgrade(node.version(), version) {
-            Ok(Latched { node, version, changed: false })
-        } else {
-            Err(Changed)
-        }
-    }
-}
-impl Drop for Latched {
-    fn drop(&mut self) {
-        if self.changed {
-            latch::unlatch(self.node.version(), self.version)
-        } else {
-            latch::release(self.node.version(), self.version)
-        }
-    }
 }
 
 /// A fresh node that goes back if it is not used.

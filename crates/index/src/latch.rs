@@ -62,3 +62,37 @@ pub(crate) fn unlatch(word: &AtomicU64, version: u64) {
 pub(crate) fn release(word: &AtomicU64, version: u64) {
     word.store(version, Ordering::Release);
 }
+
+/// The version changed: begin again.
+pub(crate) struct Changed;
+pub(crate) type Checked<T> = Result<T, Changed>;
+
+/// A node, whose word of memory with the version lives as long as its index.
+pub(crate) trait Versioned: Copy {
+    fn version(&self) -> &AtomicU64;
+}
+
+/// A latched node; when dropped, it gets a new version if it was changed, and its old one if not.
+pub(crate) struct Latched<N: Versioned> {
+    pub(crate) node: N,
+    pub(crate) version: u64,
+    pub(crate) changed: bool,
+}
+impl<N: Versioned> Latched<N> {
+    pub(crate) fn upgrade(node: N, version: u64) -> Checked<Latched<N>> {
+        if upgrade(node.version(), version) {
+            Ok(Latched { node, version, changed: false })
+        } else {
+            Err(Changed)
+        }
+    }
+}
+impl<N: Versioned> Drop for Latched<N> {
+    fn drop(&mut self) {
+        if self.changed {
+            unlatch(self.node.version(), self.version)
+        } else {
+            release(self.node.version(), self.version)
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! Indexes: normalised keys to OIDs, with optimistic traversal.
 //!
-//! Owns: the hash index and the B+-tree. Knows nothing of: rows, versions, visibility, types. A key is bytes
-//! whose order under `memcmp` is the order of the values; an entry is a pair (key, OID) and stands at most
-//! once.
+//! Owns: the hash index, the B+-tree and the CR-tree. Knows nothing of: rows, versions, visibility, types. A
+//! key is bytes whose order under `memcmp` is the order of the values; an entry is a pair (key, OID) and stands
+//! at most once. The CR-tree's keys are points, and what it has of them is rounded.
 //!
 //! - **I1** Readers take no latch: they read a node's version, copy, fence, check the version, and only then
 //!   interpret (OLFIT: Cha, Hwang, Kim, Kwon, VLDB 2001).
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 pub mod btree;
+pub mod crtree;
 pub mod hash;
 mod latch;
 mod slab;
@@ -136,6 +137,9 @@ pub trait Index: Send + Sync {
         None
     }
     fn as_hash(&self) -> Option<&hash::HashIndex> {
+        None
+    }
+    fn as_crtree(&self) -> Option<&crtree::CrTree> {
         None
     }
 }

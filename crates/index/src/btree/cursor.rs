@@ -13,8 +13,9 @@
 //!   (btree/B3), so the scan goes on with what is below it.
 //! - **R4** Buffers are kept from seek to seek.
 use super::key::{Blob, Position, SHORT, WORDS, word_at};
-use super::node::{Checked, Columns, HEADER, LAST, Node};
+use super::node::{Columns, HEADER, LAST, Node};
 use super::{BTree, KeyShape, Probe, Tree};
+use crate::latch::{Checked, Versioned};
 use crate::{Seen, entry_oid, latch};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;

@@ -14,7 +14,8 @@
 //!   address of a node: its version may be read before the version of the node it was found in is checked.
 //! - **N2** The count of a node is at most its capacity at any time.
 use super::key::{Blob, Position, Probe, SHORT, WORDS};
-use crate::{Seen, latch};
+use crate::Seen;
+use crate::latch::{self, Changed, Checked, Versioned};
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,10 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) const HEADER: usize = 4;
 /// A probe's OID that is above every OID.
 pub(crate) const LAST: u64 = u64::MAX;
-
-/// The version changed: begin again.
-pub(crate) struct Changed;
-pub(crate) type Checked<T> = Result<T, Changed>;
 
 /// Where the columns of a kind of node are.
 #[derive(Clone, Copy)]
@@ -81,6 +78,13 @@ unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}
 
+impl Versioned for Node {
+    #[inline(always)]
+    fn version(&self) -> &AtomicU64 {
+        self.word(0)
+    }
+}
+
 impl Node {
     pub(crate) const NONE: Node = Node(std::ptr::null());
 
@@ -97,10 +101,6 @@ impl Node {
     #[inline(always)]
     pub(crate) fn set(&self, i: usize, value: u64) {
         self.word(i).store(value, Relaxed)
-    }
-    #[inline(always)]
-    pub(crate) fn version(&self) -> &AtomicU64 {
-        self.word(0)
     }
     #[inline(always)]
     pub(crate) fn seen(&self, version: u64) -> Seen {

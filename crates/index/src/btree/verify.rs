@@ -3,6 +3,7 @@ use super::key::{Blob, Position, SHORT};
 use super::node::Node;
 use super::{Tree, bytes_of};
 use crate::entry_oid;
+use crate::latch::Versioned;
 use ondol_base::oid::Oid;
 use std::cmp::Ordering::{Equal, Less};
 use std::sync::atomic::Ordering;

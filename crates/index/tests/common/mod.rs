@@ -2,8 +2,12 @@
 //! nothing.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(unsafe_code)] // OIDs that nobody follows.
+use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
+use ondol_base::sync::{Mutex, MutexGuard};
 use ondol_index::Budget;
+use ondol_index::crtree::{Keys, MOST, Point};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -74,4 +78,60 @@ pub fn seeds(count: u64, f: impl Fn(u64) + std::panic::RefUnwindSafe) {
             std::panic::resume_unwind(e)
         }
     }
+}
+
+/// Versions of a table: of each OID the keys of its versions.
+pub struct Versions([Mutex<BTreeMap<u64, Vec<Vec<u8>>>>; 64]);
+impl Versions {
+    pub fn new() -> Arc<Versions> {
+        Arc::new(Versions(std::array::from_fn(|_| Mutex::default())))
+    }
+    fn part(&self, oid: u64) -> MutexGuard<'_, BTreeMap<u64, Vec<Vec<u8>>>> {
+        self.0[(oid / 16 % 64) as usize].lock()
+    }
+    pub fn add(&self, oid: u64, key: &[u8]) {
+        self.part(oid).entry(oid).or_default().push(key.to_vec())
+    }
+    pub fn take(&self, oid: u64, key: &[u8]) {
+        let mut part = self.part(oid);
+        let keys = part.get_mut(&oid).expect("the row is there");
+        let at = keys.iter().position(|k| k == key).expect("the version is there");
+        keys.swap_remove(at);
+        if keys.is_empty() {
+            part.remove(&oid);
+        }
+    }
+    pub fn of(&self, oid: u64) -> Vec<Vec<u8>> {
+        self.part(oid).get(&oid).cloned().unwrap_or_default()
+    }
+    pub fn all(&self) -> Vec<(u64, Vec<Vec<u8>>)> {
+        self.0.iter().flat_map(|p| p.lock().clone()).collect()
+    }
+    /// Some version.
+    pub fn any(&self, r: &mut Random) -> Option<(u64, Vec<u8>)> {
+        for _ in 0..64 {
+            let part = self.0[r.below(64) as usize].lock();
+            let Some(last) = part.keys().next_back() else { continue };
+            if let Some((oid, keys)) = part.range(r.below(last + 1)..).next() {
+                return Some((*oid, keys[r.below(keys.len() as u64) as usize].clone()));
+            }
+        }
+        None
+    }
+}
+impl Keys for Versions {
+    fn each(&self, _: &Guard<'_>, oid: Oid, each: &mut dyn FnMut(&[u8])) {
+        // Not while the rows are locked.
+        self.of(oid.bits()).iter().for_each(|key| each(key))
+    }
+}
+
+/// The point of a key.
+pub fn point(key: &[u8]) -> Point {
+    let mut p = [0.0; MOST];
+    for (x, word) in p.iter_mut().zip(key.as_chunks::<8>().0) {
+        let word = u64::from_be_bytes(*word);
+        *x = f64::from_bits(if word >> 63 == 1 { word ^ 1 << 63 } else { !word })
+    }
+    p
 }

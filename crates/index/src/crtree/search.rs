@@ -1,0 +1,139 @@
+//! What lies within a box.
+use super::node::{Masks, Node};
+use super::{CrTree, MOST, Point, Rect, Tree};
+use crate::latch::Versioned;
+use crate::{Seen, entry_oid, latch};
+use ondol_base::epoch::Guard;
+use ondol_base::oid::Oid;
+use ondol_base::sync::{spin_wait, yield_point};
+use std::sync::atomic::Ordering;
+
+/// Memory for searches, and what the last of them came past.
+#[derive(Default)]
+pub struct Search {
+    /// Nodes that are still to be looked at, each with the tree's count of splits before its parent was read
+    /// (crtree/C3).
+    open: Vec<(u32, u64)>,
+    /// Of a node.
+    masks: Masks,
+    oids: Vec<u64>,
+    nodes: u64,
+}
+
+impl Search {
+    pub fn new() -> Search {
+        Search::default()
+    }
+    /// Nodes that the last search looked at.
+    pub fn nodes(&self) -> u64 {
+        self.nodes
+    }
+}
+
+/// A query in a node's codes.
+pub(super) enum Aim {
+    /// The node's rectangle is outside.
+    Outside,
+    /// Codes to be met in the dimensions whose bits are set.
+    Codes([u64; MOST], [u64; MOST], u32),
+}
+
+impl Tree {
+    /// What of a box a node can have; `Outside` as long as it has no entries.
+    #[inline(always)]
+    pub(super) fn aim(&self, node: Node, count: usize, low: &Point, high: &Point) -> Aim {
+        let form = &self.form;
+        let (mut from, mut to, mut asked) = ([0; MOST], [0; MOST], 0);
+        if count == 0 {
+            return Aim::Outside;
+        }
+        for d in 0..form.dimensions {
+            let (least, greatest) = (node.low(d), node.high(form, d));
+            if low[d] > greatest || high[d] < least {
+                return Aim::Outside;
+            }
+            if low[d] > least || high[d] < greatest {
+                // Beyond the node's own rectangle there is nothing; so its grid has both.
+                from[d] = node.encode(form, d, low[d].max(least));
+                to[d] = node.encode(form, d, high[d].min(greatest));
+                asked |= 1 << d
+            }
+        }
+        Aim::Codes(from, to, asked)
+    }
+
+    fn search(
+        &self,
+        rect: &Rect,
+        search: &mut Search,
+        mut found: impl FnMut(Oid),
+        mut seen: Option<&mut Vec<Seen>>,
+    ) {
+        let form = &self.form;
+        let Search { open, masks, oids, nodes } = search;
+        open.clear();
+        *nodes = 0;
+        let (root, splits) = self.start();
+        open.push((root.line, splits));
+        while let Some((line, before)) = open.pop() {
+            let node = self.node(line);
+            if let Some((next, _)) = open.last() {
+                self.node(*next).prefetch(form)
+            }
+            let left = open.len();
+            let mut turns = 0;
+            let version = loop {
+                open.truncate(left);
+                oids.clear();
+                yield_point();
+                let version = latch::read(node.version());
+                // A split that comes after this is one that its children tell of.
+                let splits = self.splits.load(Ordering::Acquire);
+                if node.sequence() > before
+                    && !ondol_base::sim::mutated("link_not_followed")
+                    && let Some(link) = node.link()
+                {
+                    open.push((link, before))
+                }
+                let (level, count) = (node.level(), node.count());
+                if let Aim::Codes(low, high, asked) = self.aim(node, count, &rect.low, &rect.high) {
+                    let words = node.matches(form, level, count, (&low, &high), asked, masks);
+                    for i in masks.each(words, form.bits) {
+                        match level {
+                            0 => oids.push(node.oid(form, i)),
+                            _ => open.push((node.child(form, i), splits)),
+                        }
+                    }
+                }
+                if node.check(version).is_ok() {
+                    break version;
+                }
+                spin_wait(turns);
+                turns += 1;
+            };
+            *nodes += 1;
+            if let Some(seen) = &mut seen {
+                seen.push(node.seen(version))
+            }
+            for oid in &*oids {
+                found(entry_oid(*oid))
+            }
+        }
+    }
+}
+
+impl CrTree {
+    /// Appends the OIDs of all entries that may lie within a box, its edges included, and to `seen` each node
+    /// looked at. Some may lie outside, by the width of a cell; some OIDs come more than once, such as those
+    /// of rows that have several versions within.
+    pub fn search(
+        &self,
+        _guard: &Guard<'_>,
+        rect: &Rect,
+        search: &mut Search,
+        out: &mut Vec<Oid>,
+        seen: Option<&mut Vec<Seen>>,
+    ) {
+        self.tree.search(rect, search, |oid| out.push(oid), seen)
+    }
+}

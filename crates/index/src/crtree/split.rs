@@ -1,0 +1,157 @@
+//! How a full node's entries are parted: the split of the R*-tree (Beckmann, Kriegel, Schneider, Seeger,
+//! SIGMOD 1990). Along the dimension in which the two parts would have the shortest edges, at the place at
+//! which they overlap least, and among such ones are smallest.
+//!
+//! Units of dimensions have nothing to do with each other, so lengths are parts of the whole node's.
+use super::grid::to_word;
+use super::node::Item;
+use super::{MOST, Rect};
+
+/// Of a hundred entries so many at least go to either part.
+const LEAST: usize = 40;
+
+/// A box in parts of the node's.
+#[derive(Clone, Copy)]
+struct Part {
+    low: [f64; MOST],
+    high: [f64; MOST],
+}
+
+impl Part {
+    fn add(&mut self, dimensions: usize, other: &Part) {
+        for d in 0..dimensions {
+            self.low[d] = self.low[d].min(other.low[d]);
+            self.high[d] = self.high[d].max(other.high[d])
+        }
+    }
+    fn edges(&self, dimensions: usize) -> f64 {
+        (0..dimensions).map(|d| self.high[d] - self.low[d]).sum()
+    }
+    fn area(&self, dimensions: usize) -> f64 {
+        (0..dimensions).map(|d| self.high[d] - self.low[d]).product()
+    }
+    fn overlap(&self, dimensions: usize, other: &Part) -> f64 {
+        let common = |d: usize| self.high[d].min(other.high[d]) - self.low[d].max(other.low[d]);
+        (0..dimensions).map(|d| common(d).max(0.0)).product()
+    }
+}
+
+/// Puts the entries in an order, and gives how many of them are the first part. There are two at least.
+pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>) -> usize {
+    let count = items.len();
+    let mut whole = items[0].rect;
+    items.iter().for_each(|item| whole.add(dimensions, &item.rect));
+    let parts = parts_of(dimensions, items, &whole);
+    let least = (count * LEAST / 100).max(1);
+    let places = least..=count - least;
+    let is_points = items.iter().all(|i| i.rect.low[..dimensions] == i.rect.high[..dimensions]);
+    let mut best: Option<(f64, Vec<u16>, usize)> = None;
+    let mut after = vec![parts[0]; count];
+    for d in 0..dimensions {
+        for by_high in [false, true] {
+            if by_high && is_points {
+                continue;
+            }
+            let mut order: Vec<u16> = (0..count as u16).collect();
+            let edge = |n: &u16| {
+                let rect = &items[usize::from(*n)].rect;
+                let (first, then) = if by_high { (&rect.high, &rect.low) } else { (&rect.low, &rect.high) };
+                (to_word(first[d]), to_word(then[d]))
+            };
+            order.sort_by_cached_key(edge);
+            let part = |i: usize| &parts[usize::from(order[i])];
+            after[count - 1] = *part(count - 1);
+            for i in (0..count - 1).rev() {
+                let mut all = after[i + 1];
+                all.add(dimensions, part(i));
+                after[i] = all
+            }
+            let (mut edges, mut before) = (0.0, *part(0));
+            let mut place = (f64::INFINITY, f64::INFINITY, least);
+            for (i, after) in after.iter().enumerate().skip(1) {
+                if places.contains(&i) {
+                    edges += before.edges(dimensions) + after.edges(dimensions);
+                    let overlap = before.overlap(dimensions, after);
+                    let area = before.area(dimensions) + after.area(dimensions);
+                    if (overlap, area) < (place.0, place.1) {
+                        place = (overlap, area, i)
+                    }
+                }
+                before.add(dimensions, part(i))
+            }
+            if best.as_ref().is_none_or(|(least, ..)| edges < *least) {
+                best = Some((edges, order, place.2))
+            }
+        }
+    }
+    let (order, place) =
+        best.map_or(((0..count as u16).collect(), least), |(_, order, place)| (order, place));
+    *items = order.iter().map(|n| items[usize::from(*n)]).collect();
+    place
+}
+
+fn parts_of(dimensions: usize, items: &[Item], whole: &Rect) -> Vec<Part> {
+    let part = |x: f64, d: usize| {
+        // Half of it, since all of it may be no number any more.
+        let half = whole.high[d] * 0.5 - whole.low[d] * 0.5;
+        if half > 0.0 { (x * 0.5 - whole.low[d] * 0.5) / half } else { 0.0 }
+    };
+    let of = |item: &Item| {
+        let mut out = Part { low: [0.0; MOST], high: [0.0; MOST] };
+        for d in 0..dimensions {
+            (out.low[d], out.high[d]) = (part(item.rect.low[d], d), part(item.rect.high[d], d))
+        }
+        out
+    };
+    items.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(low: [f64; 2], high: [f64; 2], word: u64) -> Item {
+        let mut rect = Rect::ZERO;
+        rect.low[..2].copy_from_slice(&low);
+        rect.high[..2].copy_from_slice(&high);
+        Item { rect, word }
+    }
+
+    /// The units of a dimension do not matter, and clusters stay together.
+    #[test]
+    fn clusters_are_parted_where_they_are_apart() {
+        for scale in [1e-6, 1.0, 1e12] {
+            let at = |n: u64| if n < 12 { 0.0 } else { 10.0 };
+            let mut items: Vec<Item> = (0..20)
+                .map(|n| {
+                    let p = [(n * 7 % 20) as f64, (at(n) + (n % 3) as f64 * 0.1) * scale];
+                    item(p, p, n)
+                })
+                .collect();
+            items.reverse();
+            let place = divide(2, &mut items);
+            let mut parts = [&items[..place], &items[place..]].map(|p| {
+                let mut words: Vec<u64> = p.iter().map(|i| i.word).collect();
+                words.sort_unstable();
+                words
+            });
+            parts.sort();
+            assert_eq!(parts, [(0..12).collect::<Vec<_>>(), (12..20).collect()], "{scale}");
+        }
+    }
+
+    #[test]
+    fn equal_and_outermost_entries_are_parted_too() {
+        let far = f64::MAX;
+        for low in [[0.0, 0.0], [-far, -far]] {
+            for high in [low, [far, far]] {
+                let mut items: Vec<Item> = (0..9).map(|n| item(low, high, n)).collect();
+                let place = divide(2, &mut items);
+                assert!((3..=6).contains(&place), "{place}");
+                let mut words: Vec<u64> = items.iter().map(|i| i.word).collect();
+                words.sort_unstable();
+                assert_eq!(words, (0..9).collect::<Vec<_>>());
+            }
+        }
+    }
+}

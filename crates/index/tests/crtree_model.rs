@@ -1,0 +1,291 @@
+//! The CR-tree against a list of points: random histories over points of several kinds, dimensions and bits;
+//! rows of several versions, entries that go, memory limits, trees built at once.
+mod common;
+use common::{Limit, Random, Versions, oid_of, seeds};
+use ondol_base::epoch::Epochs;
+use ondol_index::crtree::{CrTree, Entry, MOST, Point, Rect, Search, coordinate, put_key};
+use ondol_index::{Index, OutOfMemory};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Where points lie.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Uniform,
+    /// Many are equal.
+    Few,
+    /// Of any size, some infinite or no numbers.
+    Wild,
+    /// In one dimension ever greater, in the others ever smaller.
+    Ascending,
+    /// Large and close to each other.
+    Near,
+}
+const KINDS: [Kind; 5] = [Kind::Uniform, Kind::Few, Kind::Wild, Kind::Ascending, Kind::Near];
+
+fn point(r: &mut Random, kind: Kind, dimensions: usize, step: u64) -> Point {
+    let mut p = [0.0; MOST];
+    for (d, x) in p[..dimensions].iter_mut().enumerate() {
+        *x = coordinate(match kind {
+            Kind::Uniform => r.below(1 << 40) as f64 / 1024.0 - 1e6,
+            Kind::Few => r.below(4) as f64,
+            Kind::Wild => match r.below(12) {
+                0 => f64::INFINITY,
+                1 => f64::NEG_INFINITY,
+                2 => f64::NAN,
+                3 => 0.0,
+                4 => f64::MAX,
+                _ => f64::from_bits(r.next()),
+            },
+            Kind::Ascending => (step * 8 + r.below(9)) as f64 * if d == 0 { 1.0 } else { -0.01 },
+            Kind::Near => 1.7e18 + 256.0 * r.below(3000) as f64,
+        });
+    }
+    p
+}
+
+fn key_of(p: &Point, dimensions: usize) -> Vec<u8> {
+    let mut key = Vec::new();
+    put_key(&p[..dimensions], &mut key);
+    key
+}
+
+/// A box between two points, some of its sides open or without width.
+fn rect(r: &mut Random, kind: Kind, dimensions: usize, steps: u64) -> Rect {
+    let steps = r.below(steps + 1);
+    let later = steps + r.below(50);
+    let (a, b) = (point(r, kind, dimensions, steps), point(r, kind, dimensions, later));
+    let mut rect = Rect::ZERO;
+    for d in 0..dimensions {
+        (rect.low[d], rect.high[d]) = match r.below(6) {
+            0 => (-f64::MAX, f64::MAX),
+            1 => (a[d], a[d]),
+            2 => (a[d], f64::INFINITY),
+            _ => (a[d].min(b[d]), a[d].max(b[d])),
+        }
+    }
+    rect
+}
+
+fn is_within(p: &Point, rect: &Rect, dimensions: usize) -> bool {
+    (0..dimensions).all(|d| rect.low[d] <= p[d] && p[d] <= rect.high[d])
+}
+
+/// Every version has an entry that stands for it, and every entry a version.
+fn verify(tree: &CrTree, rows: &Versions) {
+    tree.verify(&mut |_, _| ()).unwrap();
+    let mut missed: BTreeSet<(u64, Vec<u8>)> =
+        rows.all().into_iter().flat_map(|(oid, keys)| keys.into_iter().map(move |k| (oid, k))).collect();
+    tree.cells(&mut |oid, same| {
+        let keys = rows.of(oid.bits());
+        let own: Vec<_> = keys.iter().filter(|k| same(k)).collect();
+        assert!(!own.is_empty(), "an entry of {oid:?} stands for none of {keys:?}");
+        for k in own {
+            missed.remove(&(oid.bits(), k.clone()));
+        }
+    });
+    assert!(missed.is_empty(), "without an entry: {missed:?}");
+}
+
+fn history(kind: Kind, dimensions: usize, bits: u32, steps: u64, seed: u64) {
+    let budget = Limit::none();
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let rows = Versions::new();
+    let mut r = Random(seed);
+    let tree = CrTree::new(dimensions, bits, rows.clone(), budget.clone()).unwrap();
+    let (mut search, mut out) = (Search::new(), Vec::new());
+    let mut false_hits = [0, 0];
+    for step in 0..steps {
+        let guard = me.pin();
+        // Phases of growing and of shrinking, so that leaves become empty.
+        let shrinking = step / 3000 % 3 == 2;
+        match r.below(20) {
+            0..=13 if !shrinking => {
+                // A row's new version, or a row's first.
+                let oid = 16 + 16 * r.below(steps / 2);
+                let key = key_of(&point(&mut r, kind, dimensions, step), dimensions);
+                rows.add(oid, &key);
+                tree.insert(&guard, &key, oid_of(oid), None).unwrap();
+            }
+            0..=17 => {
+                let Some((oid, key)) = rows.any(&mut r) else { continue };
+                rows.take(oid, &key);
+                let rest = rows.of(oid);
+                let gone = tree.remove_dead(
+                    &guard,
+                    &key,
+                    oid_of(oid),
+                    &mut |same| !rest.iter().any(|k| same(k)),
+                    None,
+                );
+                assert!(gone || !rest.is_empty(), "the entry of {oid} is lost");
+                if rest.is_empty() {
+                    out.clear();
+                    tree.lookup(&guard, &key, &mut out, None);
+                    assert!(!out.contains(&oid_of(oid)), "an entry of {oid} has stayed");
+                }
+            }
+            _ => {
+                let rect = rect(&mut r, kind, dimensions, step);
+                out.clear();
+                tree.search(&guard, &rect, &mut search, &mut out, None);
+                let found: BTreeSet<u64> = out.iter().map(|o| o.bits()).collect();
+                let mut right = 0;
+                for (oid, keys) in rows.all() {
+                    let is_right = keys.iter().any(|k| is_within(&common::point(k), &rect, dimensions));
+                    assert!(!is_right || found.contains(&oid), "{oid} is missed in {rect:?}");
+                    right += is_right as usize;
+                }
+                false_hits[0] += found.len() - right;
+                false_hits[1] += right;
+                if bits == 64 {
+                    assert_eq!(found.len(), right);
+                }
+            }
+        }
+        if step % 2000 == 1999 {
+            verify(&tree, &rows);
+        }
+    }
+    if matches!(kind, Kind::Uniform) && bits >= 8 && false_hits[1] > 1000 {
+        assert!(
+            false_hits[0] * 5 < false_hits[1] * 2,
+            "{false_hits:?} of {dimensions} dimensions, {bits} bits"
+        );
+    }
+    verify(&tree, &rows);
+    drop(tree);
+    drop(me);
+    drop(epochs);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn histories() {
+    seeds(2, |seed| {
+        for kind in KINDS {
+            for (dimensions, bits) in [(1, 8), (2, 8), (2, 16), (3, 8), (6, 8), (6, 16), (2, 64), (6, 64)] {
+                history(kind, dimensions, bits, 8000, seed);
+            }
+        }
+    })
+}
+
+#[test]
+fn trees_built_at_once() {
+    fn build<const D: usize>(kind: Kind, bits: u32, count: u64, seed: u64) {
+        let budget = Limit::none();
+        let epochs = Epochs::new();
+        let me = epochs.join(0);
+        let rows = Versions::new();
+        let mut r = Random(seed);
+        let mut entries = Vec::new();
+        for n in 0..count {
+            let p = point(&mut r, kind, D, n);
+            rows.add(16 * n + 16, &key_of(&p, D));
+            entries.push(Entry::<D> { at: std::array::from_fn(|d| p[d]), word: 16 * n + 16 });
+        }
+        let tree = CrTree::bulk(bits, rows.clone(), budget.clone(), entries).unwrap();
+        assert_eq!(tree.entries(), count);
+        verify(&tree, &rows);
+        let (mut search, mut out) = (Search::new(), Vec::new());
+        for _ in 0..50 {
+            let rect = rect(&mut r, kind, D, count);
+            out.clear();
+            tree.search(&me.pin(), &rect, &mut search, &mut out, None);
+            let found: BTreeSet<u64> = out.iter().map(|o| o.bits()).collect();
+            for (oid, keys) in rows.all() {
+                let is_right = is_within(&common::point(&keys[0]), &rect, D);
+                assert!(!is_right || found.contains(&oid), "{oid} is missed in {rect:?}");
+            }
+        }
+        // It goes on as any other.
+        for n in 0..count / 2 {
+            let p = point(&mut r, kind, D, n);
+            let oid = 16 * n + 16;
+            rows.add(oid, &key_of(&p, D));
+            tree.insert(&me.pin(), &key_of(&p, D), oid_of(oid), None).unwrap();
+        }
+        verify(&tree, &rows);
+    }
+    seeds(2, |seed| {
+        for kind in KINDS {
+            for count in [0, 1, 2, 100, 130, 9000] {
+                build::<1>(kind, 8, count, seed);
+                build::<2>(kind, 8, count, seed);
+                build::<3>(kind, 16, count, seed);
+                build::<6>(kind, 8, count, seed);
+                build::<2>(kind, 64, count, seed);
+            }
+        }
+    })
+}
+
+/// What an insert that is refused leaves is what was there.
+#[test]
+fn a_refused_insert_changes_nothing() {
+    let budget = Limit::new(64 << 10);
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let rows = Versions::new();
+    let tree = CrTree::new(2, 8, rows.clone(), budget.clone()).unwrap();
+    let mut r = Random(7);
+    let (mut refused, mut n) = (0, 0);
+    while refused < 300 {
+        n += 16;
+        let key = key_of(&point(&mut r, Kind::Uniform, 2, n), 2);
+        rows.add(n, &key);
+        if tree.insert(&me.pin(), &key, oid_of(n), None) == Err(OutOfMemory) {
+            rows.take(n, &key);
+            refused += 1;
+        }
+    }
+    verify(&tree, &rows);
+    assert!(tree.entries() > 2000, "{}", tree.entries());
+    budget.set(1 << 20);
+    let key = key_of(&point(&mut r, Kind::Uniform, 2, n), 2);
+    rows.add(n, &key);
+    assert_eq!(tree.insert(&me.pin(), &key, oid_of(n), None), Ok(true));
+    verify(&tree, &rows);
+}
+
+/// A row that is never asked for, as one that is NULL, has no entry.
+#[test]
+fn a_key_without_bytes_has_no_entry() {
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let tree = CrTree::new(2, 8, Versions::new(), Limit::none()).unwrap();
+    assert_eq!(tree.insert(&me.pin(), &[], oid_of(16), None), Ok(true));
+    assert_eq!(tree.entries(), 0);
+    assert!(!tree.remove_if(&me.pin(), &[], oid_of(16), &mut || true));
+}
+
+/// What goes in at one end and out at the other takes no more and more memory.
+#[test]
+fn a_queue_stays_small() {
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let rows: Arc<Versions> = Versions::new();
+    let tree = CrTree::new(2, 8, rows.clone(), Limit::none()).unwrap();
+    let mut r = Random(11);
+    let mut queue = std::collections::VecDeque::new();
+    let mut most = 0;
+    for n in 0..60_000u64 {
+        let p = [n as f64, r.below(1000) as f64, 0.0, 0.0, 0.0, 0.0];
+        let key = key_of(&p, 2);
+        rows.add(16 * n + 16, &key);
+        tree.insert(&me.pin(), &key, oid_of(16 * n + 16), None).unwrap();
+        queue.push_back((16 * n + 16, key));
+        if queue.len() > 1000 {
+            let (oid, key) = queue.pop_front().unwrap();
+            rows.take(oid, &key);
+            assert!(tree.remove_if(&me.pin(), &key, oid_of(oid), &mut || true));
+        }
+        if n == 20_000 {
+            most = tree.memory_bytes();
+        }
+    }
+    verify(&tree, &rows);
+    assert!(tree.memory_bytes() <= 2 * most, "{} after {most}", tree.memory_bytes());
+}
