@@ -1,8 +1,8 @@
 //! A CR-tree: points of up to six dimensions, found by boxes (Kim, Cha, Kwon, SIGMOD 2001).
 //!
 //! It is an R-tree whose nodes have their own rectangle in full and their entries' in a few bits, relative to
-//! it ([`grid`]): a node of 16 cache lines has more than a hundred entries. What is found may lie outside of a
-//! box by the width of a cell, so callers look at the row (index/I4).
+//! it ([`grid`]): a node of 16 cache lines has more than a hundred entries. What is found may lie outside of
+//! a box by the width of a cell, so callers look at the row (index/I4).
 //!
 //! - **C1** A rectangle has all that is below it: an entry of an inner node has its child's rectangle, and a
 //!   node's rectangle has its entries. Boxes grow from the top down, before the leaf gets its entry, each

@@ -1,8 +1,8 @@
 //! Indexes: normalised keys to OIDs, with optimistic traversal.
 //!
 //! Owns: the hash index, the B+-tree and the CR-tree. Knows nothing of: rows, versions, visibility, types. A
-//! key is bytes whose order under `memcmp` is the order of the values; an entry is a pair (key, OID) and stands
-//! at most once. The CR-tree's keys are points, and what it has of them is rounded.
+//! key is bytes whose order under `memcmp` is the order of the values; an entry is a pair (key, OID) and
+//! stands at most once. The CR-tree's keys are points, and what it has of them is rounded.
 //!
 //! - **I1** Readers take no latch: they read a node's version, copy, fence, check the version, and only then
 //!   interpret (OLFIT: Cha, Hwang, Kim, Kwon, VLDB 2001).
