@@ -4,6 +4,7 @@
 mod alter;
 mod carriers;
 mod checkpoint;
+mod crtree;
 mod directory;
 mod encode;
 mod load;
@@ -40,6 +41,7 @@ enum Bench {
     Alter(alter::Args),
     Wire(wire::Args),
     Carriers(carriers::Args),
+    Crtree(crtree::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -60,5 +62,6 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Alter(args) => alter::run(args),
         Bench::Wire(args) => wire::run(args),
         Bench::Carriers(args) => carriers::run(args),
+        Bench::Crtree(args) => crtree::run(args),
     }
 }

@@ -2,8 +2,8 @@
 //! and links what it is compared with.
 //!
 //! Owns: alternating rounds, judging, reports, the machine's description, the subscriber table, TPC-H's
-//! lineitem, the TPC-C driver, servers of others that a run starts. Must not know: anything of Ondol that
-//! `ondol` does not export.
+//! lineitem, the TPC-C driver, servers of others that a run starts, points. Must not know: anything of Ondol
+//! that `ondol` does not export, but for the CR-tree, which is measured by itself too.
 #![deny(unsafe_code)]
 
 pub mod bare;
@@ -21,6 +21,8 @@ pub mod machine;
 pub mod mapped;
 pub mod options;
 pub mod ours;
+#[cfg(feature = "peers")]
+pub mod points;
 pub mod process;
 pub mod random;
 pub mod report;

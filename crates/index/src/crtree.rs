@@ -341,11 +341,17 @@ impl Tree {
         let mut masks = Masks::default();
         let asked = (1 << form.dimensions) - 1;
         let words = node.matches(form, 0, node.count(), (codes, codes), asked, &mut masks);
-        masks.each(words, form.bits).find(|i| node.oid(form, *i) == oid)
+        let mut found = None;
+        masks.each(words, form.bits, |i| {
+            if node.oid(form, i) == oid {
+                found = Some(i)
+            }
+        });
+        found
     }
 
     /// The child of an inner node that a point should go to: the smallest box that has it, else the one that
-    /// has to grow least.
+    /// has to grow least, by its edges: where dimensions are skewed areas lead to boxes that are long in one.
     fn choose(&self, node: Node, level: u32, count: usize, p: &Point, version: u64) -> Checked<usize> {
         let form = &self.form;
         let columns = form.of(level);
@@ -353,20 +359,20 @@ impl Tree {
         let mut masks = Masks::default();
         if let Aim::Codes(low, high, asked) = self.aim(node, count, p, p) {
             let words = node.matches(form, level, count, (&low, &high), asked, &mut masks);
-            for i in masks.each(words, form.bits) {
-                let area = node.area(form, columns, i, None);
-                if best.is_none_or(|(_, least, _)| area < least) {
-                    best = Some((0.0, area, i))
+            masks.each(words, form.bits, |i| {
+                let edges = node.edges(form, columns, i, None);
+                if best.is_none_or(|(_, least, _)| edges < least) {
+                    best = Some((0.0, edges, i))
                 }
-            }
+            })
         }
         if best.is_none() {
             let at = node.places(form, p);
             for i in 0..count {
-                let area = node.area(form, columns, i, None);
-                let growth = node.area(form, columns, i, Some(&at)) - area;
-                if best.is_none_or(|(least, other, _)| (growth, area) < (least, other)) {
-                    best = Some((growth, area, i))
+                let edges = node.edges(form, columns, i, None);
+                let growth = node.edges(form, columns, i, Some(&at)) - edges;
+                if best.is_none_or(|(least, other, _)| (growth, edges) < (least, other)) {
+                    best = Some((growth, edges, i))
                 }
             }
         }
@@ -464,7 +470,8 @@ impl Tree {
                 return Ok(Ok(()));
             }
         }
-        let place = split::divide(form.dimensions, &mut items);
+        let beside = parent.map_or([0; MOST], |(n, _, i)| n.beside(form, above_level, i));
+        let place = split::divide(form.dimensions, &mut items, &beside);
         let new = new.keep();
         new.fill(form, level, &items[place..], &least);
         new.set_link(node.sequence(), node.link());
@@ -572,10 +579,10 @@ impl Tree {
                     there = self.entry_of(node, &codes, oid).map(|_| codes)
                 } else {
                     let words = node.matches(form, level, count, (&low, &high), asked, &mut masks);
-                    for i in masks.each(words, form.bits) {
+                    masks.each(words, form.bits, |i| {
                         let child = self.node(node.child(form, i));
                         open.push((child, splits, Some((node, version, i))))
-                    }
+                    })
                 }
             }
             let checked = match there {

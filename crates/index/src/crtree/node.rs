@@ -94,16 +94,16 @@ impl Default for Masks {
     }
 }
 impl Masks {
-    /// The numbers of the entries that are meant in the first words.
-    pub(crate) fn each(&self, words: usize, bits: u32) -> impl Iterator<Item = usize> {
-        self.0[..words].iter().enumerate().flat_map(move |(word, mask)| {
+    /// Hands out the numbers of the entries that are meant in the first words.
+    #[inline(always)]
+    pub(crate) fn each(&self, words: usize, bits: u32, mut put: impl FnMut(usize)) {
+        for (word, mask) in self.0[..words].iter().enumerate() {
             let (mut mask, first) = (*mask, word * 64 / bits as usize);
-            std::iter::from_fn(move || {
-                let lane = (mask != 0).then_some(mask.trailing_zeros() as usize / bits as usize)?;
-                mask &= mask - 1;
-                Some(first + lane)
-            })
-        })
+            while mask != 0 {
+                put(first + (mask.trailing_zeros() / bits) as usize);
+                mask &= mask - 1
+            }
+        }
     }
 }
 
@@ -362,6 +362,19 @@ impl Node {
             self.set_code(form, columns, form.dimensions + d, i, high.max(code))
         }
     }
+    /// For each dimension, how many other entries of an inner node share a part of it with entry `i`.
+    pub(crate) fn beside(&self, form: &Form, level: u32, i: usize) -> [u32; MOST] {
+        let columns = form.of(level);
+        let range = |d: usize, i: usize| [d, form.dimensions + d].map(|a| self.code(form, columns, a, i));
+        std::array::from_fn(|d| {
+            if d >= form.dimensions {
+                return 0;
+            }
+            let [low, high] = range(d, i);
+            let others = (0..self.count()).filter(|n| *n != i).map(|n| range(d, n));
+            others.filter(|[from, to]| *from < high && low < *to).count() as u32
+        })
+    }
     /// Where a point lies, in cells of the node's grid, or in parts of its rectangle if there is no grid; it
     /// may be outside.
     pub(crate) fn places(&self, form: &Form, p: &Point) -> Point {
@@ -380,9 +393,10 @@ impl Node {
         let half = self.high(form, d) * 0.5 - self.low(d) * 0.5;
         if half > 0.0 { 256.0 * (x * 0.5 - self.low(d) * 0.5) / half } else { 0.0 }
     }
-    /// The area of an inner node's entry, in the units of [`Node::places`]; `with` a place, if it had that.
-    pub(crate) fn area(&self, form: &Form, columns: &Columns, i: usize, with: Option<&Point>) -> f64 {
-        let mut area = 1.0;
+    /// The edges of the box of an inner node's entry, added up, in the units of [`Node::places`]; `with` a
+    /// place, if it had that.
+    pub(crate) fn edges(&self, form: &Form, columns: &Columns, i: usize, with: Option<&Point>) -> f64 {
+        let mut edges = 0.0;
         for d in 0..form.dimensions {
             let codes = [d, form.dimensions + d].map(|array| self.code(form, columns, array, i));
             let [mut low, mut high] = match form.is_compressed() {
@@ -392,9 +406,9 @@ impl Node {
             if let Some(p) = with {
                 (low, high) = (low.min(p[d]), high.max(p[d]))
             }
-            area *= high - low + 1.0
+            edges += high - low
         }
-        area
+        edges
     }
 
     /// Makes the node one of these entries. Cells are no finer than 2^least in each dimension.

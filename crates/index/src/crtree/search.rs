@@ -1,5 +1,5 @@
 //! What lies within a box.
-use super::node::{Masks, Node};
+use super::node::{Masks, Node, WORDS};
 use super::{CrTree, MOST, Point, Rect, Tree};
 use crate::latch::Versioned;
 use crate::{Seen, entry_oid, latch};
@@ -16,7 +16,7 @@ pub struct Search {
     open: Vec<(u32, u64)>,
     /// Of a node.
     masks: Masks,
-    oids: Vec<u64>,
+    oids: Found,
     nodes: u64,
 }
 
@@ -27,6 +27,23 @@ impl Search {
     /// Nodes that the last search looked at.
     pub fn nodes(&self) -> u64 {
         self.nodes
+    }
+}
+
+/// OIDs found in a leaf, before it is known that it has not changed meanwhile.
+struct Found(Box<[u64; LEAF]>, usize);
+/// No leaf has more entries.
+const LEAF: usize = 8 * WORDS;
+impl Default for Found {
+    fn default() -> Found {
+        Found(Box::new([0; LEAF]), 0)
+    }
+}
+impl Found {
+    #[inline(always)]
+    fn push(&mut self, oid: u64) {
+        self.0[self.1 % LEAF] = oid;
+        self.1 += 1
     }
 }
 
@@ -62,13 +79,7 @@ impl Tree {
         Aim::Codes(from, to, asked)
     }
 
-    fn search(
-        &self,
-        rect: &Rect,
-        search: &mut Search,
-        mut found: impl FnMut(Oid),
-        mut seen: Option<&mut Vec<Seen>>,
-    ) {
+    fn search(&self, rect: &Rect, search: &mut Search, out: &mut Vec<Oid>, mut seen: Option<&mut Vec<Seen>>) {
         let form = &self.form;
         let Search { open, masks, oids, nodes } = search;
         open.clear();
@@ -84,7 +95,7 @@ impl Tree {
             let mut turns = 0;
             let version = loop {
                 open.truncate(left);
-                oids.clear();
+                oids.1 = 0;
                 yield_point();
                 let version = latch::read(node.version());
                 // A split that comes after this is one that its children tell of.
@@ -97,11 +108,14 @@ impl Tree {
                 }
                 let (level, count) = (node.level(), node.count());
                 if let Aim::Codes(low, high, asked) = self.aim(node, count, &rect.low, &rect.high) {
-                    let words = node.matches(form, level, count, (&low, &high), asked, masks);
-                    for i in masks.each(words, form.bits) {
+                    if level == 0 && asked == 0 {
+                        // All of it.
+                        (0..count.min(LEAF)).for_each(|i| oids.push(node.oid(form, i)))
+                    } else {
+                        let words = node.matches(form, level, count, (&low, &high), asked, masks);
                         match level {
-                            0 => oids.push(node.oid(form, i)),
-                            _ => open.push((node.child(form, i), splits)),
+                            0 => masks.each(words, form.bits, |i| oids.push(node.oid(form, i))),
+                            _ => masks.each(words, form.bits, |i| open.push((node.child(form, i), splits))),
                         }
                     }
                 }
@@ -115,9 +129,7 @@ impl Tree {
             if let Some(seen) = &mut seen {
                 seen.push(node.seen(version))
             }
-            for oid in &*oids {
-                found(entry_oid(*oid))
-            }
+            out.extend(oids.0[..oids.1].iter().map(|oid| entry_oid(*oid)))
         }
     }
 }
@@ -134,6 +146,6 @@ impl CrTree {
         out: &mut Vec<Oid>,
         seen: Option<&mut Vec<Seen>>,
     ) {
-        self.tree.search(rect, search, |oid| out.push(oid), seen)
+        self.tree.search(rect, search, out, seen)
     }
 }

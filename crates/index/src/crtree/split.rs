@@ -37,7 +37,7 @@ impl Part {
 }
 
 /// Puts the entries in an order, and gives how many of them are the first part. There are two at least.
-pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>) -> usize {
+pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>, beside: &[u32; MOST]) -> usize {
     let count = items.len();
     let mut whole = items[0].rect;
     items.iter().for_each(|item| whole.add(dimensions, &item.rect));
@@ -47,7 +47,8 @@ pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>) -> usize {
     let is_points = items.iter().all(|i| i.rect.low[..dimensions] == i.rect.high[..dimensions]);
     let mut best: Option<(f64, Vec<u16>, usize)> = None;
     let mut after = vec![parts[0]; count];
-    for d in 0..dimensions {
+    let most = beside.iter().max().copied().unwrap_or(0);
+    for d in (0..dimensions).filter(|d| beside[*d] * 10 >= most * 9) {
         for by_high in [false, true] {
             if by_high && is_points {
                 continue;
@@ -129,7 +130,7 @@ mod tests {
                 })
                 .collect();
             items.reverse();
-            let place = divide(2, &mut items);
+            let place = divide(2, &mut items, &[0; MOST]);
             let mut parts = [&items[..place], &items[place..]].map(|p| {
                 let mut words: Vec<u64> = p.iter().map(|i| i.word).collect();
                 words.sort_unstable();
@@ -146,7 +147,7 @@ mod tests {
         for low in [[0.0, 0.0], [-far, -far]] {
             for high in [low, [far, far]] {
                 let mut items: Vec<Item> = (0..9).map(|n| item(low, high, n)).collect();
-                let place = divide(2, &mut items);
+                let place = divide(2, &mut items, &[0; MOST]);
                 assert!((3..=6).contains(&place), "{place}");
                 let mut words: Vec<u64> = items.iter().map(|i| i.word).collect();
                 words.sort_unstable();

@@ -1,0 +1,113 @@
+//! Points of several dimensions, and boxes to look for them in.
+//!
+//! - **P1** A point is found by the OID that it has, 16 times its number and 16 more. Nobody follows it.
+#![allow(unsafe_code)] // OIDs that nobody follows.
+use crate::random::Random;
+use ondol_base::epoch::Guard;
+use ondol_base::oid::Oid;
+use ondol_index::crtree::{Entry, Keys, MOST, put_key};
+
+/// Where points lie.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Kind {
+    Uniform,
+    Clusters,
+    /// A price that walks, sizes of which few are large, times that grow.
+    Market,
+}
+
+pub struct Points<const D: usize>(pub Vec<[f64; D]>);
+
+/// P1.
+pub fn oid_of(n: usize) -> Oid {
+    // SAFETY: nobody follows it (base/oid/O1).
+    unsafe { Oid::from_bits(16 * n as u64 + 16) }
+}
+
+impl<const D: usize> Points<D> {
+    pub fn make(kind: Kind, count: u64) -> Points<D> {
+        let mut r = Random::new(20);
+        let mut price = 1_000_000i64;
+        let middles: Vec<[f64; D]> =
+            (0..100).map(|_| std::array::from_fn(|_| r.below(1 << 31) as f64)).collect();
+        // Of the sum of four draws most are near the middle.
+        let near =
+            |r: &mut Random, wide: u64| (0..4).map(|_| r.below(wide) as f64).sum::<f64>() - 2.0 * wide as f64;
+        let mut one = |n: u64| -> [f64; D] {
+            match kind {
+                Kind::Uniform => std::array::from_fn(|_| r.below(1 << 31) as f64),
+                Kind::Clusters => {
+                    let middle = middles[r.below(100) as usize];
+                    std::array::from_fn(|d| middle[d] + near(&mut r, 10_000_000).floor())
+                }
+                Kind::Market => {
+                    price = (price + r.range(-3, 3)).max(1);
+                    std::array::from_fn(|d| match d % 3 {
+                        0 => (price + r.range(-20, 20) * (d as i64 + 1)) as f64,
+                        1 => (1u64 << r.below(14)) as f64 * (1 + r.below(9)) as f64,
+                        _ => (n * 1000 + r.below(100_000)) as f64,
+                    })
+                }
+            }
+        };
+        Points((0..count).map(&mut one).collect())
+    }
+    pub fn entries(&self) -> Vec<Entry<D>> {
+        self.0.iter().zip(0..).map(|(at, n)| Entry { at: *at, word: oid_of(n).bits() }).collect()
+    }
+    fn at(&self, oid: Oid) -> &[f64; D] {
+        &self.0[oid.bits() as usize / 16 - 1]
+    }
+}
+
+impl<const D: usize> Keys for Points<D> {
+    fn each(&self, _: &Guard<'_>, oid: Oid, each: &mut dyn FnMut(&[u8])) {
+        let mut key = Vec::with_capacity(8 * MOST);
+        put_key(self.at(oid), &mut key);
+        each(&key)
+    }
+}
+
+/// Boxes as two corners.
+pub type Boxes<const D: usize> = Vec<([f64; D], [f64; D])>;
+
+/// Boxes around points of the data, drawn by ranks: in each dimension a box has the part of the points that
+/// would make the wanted percentage if dimensions were independent.
+pub fn boxes<const D: usize>(points: &Points<D>, percent: f64, count: usize) -> Boxes<D> {
+    let mut r = Random::new(7);
+    let n = points.0.len();
+    let some: Vec<&[f64; D]> = (0..20_000).map(|_| &points.0[r.below(n as u64) as usize]).collect();
+    let by_rank: Vec<Vec<f64>> = (0..D)
+        .map(|d| {
+            let mut all: Vec<f64> = some.iter().map(|p| p[d]).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        })
+        .collect();
+    let part = (percent / 100.0).powf(1.0 / D as f64);
+    let mut one = || {
+        let middle = points.0[r.below(n as u64) as usize];
+        let (mut low, mut high) = (middle, middle);
+        for d in 0..D {
+            let ranks = &by_rank[d];
+            let most = ranks.len() - 1;
+            let half = part * ranks.len() as f64 / 2.0;
+            let rank = ranks.partition_point(|x| *x < middle[d]) as f64;
+            let value = |rank: f64| {
+                let (i, rest) = (rank.clamp(0.0, most as f64), rank.clamp(0.0, most as f64).fract());
+                let (a, b) = (ranks[i as usize], ranks[(i as usize + 1).min(most)]);
+                a + (b - a) * rest
+            };
+            let around = if rank - half < 0.0 {
+                (0.0, 2.0 * half)
+            } else if rank + half > most as f64 {
+                (most as f64 - 2.0 * half, most as f64)
+            } else {
+                (rank - half, rank + half)
+            };
+            (low[d], high[d]) = (value(around.0), value(around.1))
+        }
+        (low, high)
+    };
+    (0..count).map(|_| one()).collect()
+}
