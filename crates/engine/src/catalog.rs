@@ -139,7 +139,14 @@ impl ColumnDef {
 pub enum IndexKind {
     Hash,
     Btree,
+    /// Points in boxes: of two to six columns, whose values have so many bits.
+    Crtree {
+        bits: u8,
+    },
 }
+
+/// How many columns a CR-tree has.
+pub const DIMENSIONS: std::ops::RangeInclusive<usize> = 2..=ondol_index::crtree::MOST;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexColumn {

@@ -67,6 +67,8 @@
 //! - **D24** The first foreign table writes format 20: who does not know them would find it empty, and let
 //!   rows be inserted. It is listed as a table, and where its rows are beside. A folder written before has
 //!   none.
+//! - **D25** The first CR-tree writes format 21: who does not know them would take it for a B+-tree. Its bits
+//!   are among the index's options. A folder written before has none.
 use crate::acl::Acl;
 use crate::catalog::{
     Catalog, CheckDef, ColumnDef, ForeignDef, ForeignSource, FunctionDef, Generated, HIDDEN, IndexColumn,
@@ -102,8 +104,8 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4 to D24).
-const FORMAT: i32 = 20;
+/// The newest format of the dictionary (D4 to D25).
+const FORMAT: i32 = 21;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
@@ -147,6 +149,8 @@ const WITH_SHORT_ROOM: i32 = 18;
 const WITH_SETTINGS: i32 = 19;
 /// The format of one that has foreign tables (D24).
 const WITH_SOURCES: i32 = 20;
+/// The format of one that has CR-trees (D25).
+const WITH_CRTREES: i32 = 21;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -679,7 +683,13 @@ pub fn load(
         ));
     }
     let mut options: BTreeMap<i32, IndexOptions> = BTreeMap::new();
+    let mut crtrees: BTreeMap<i32, u8> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.options) {
+        if string(&r[1]) == "crtree" {
+            let bits = string(&r[2]).parse().ok().filter(|bits| [8, 16].contains(bits));
+            crtrees.insert(int(&r[0]), bits.ok_or_else(|| damaged("a CR-tree's bits"))?);
+            continue;
+        }
         let of = options.entry(int(&r[0])).or_default();
         match string(&r[1]).as_str() {
             "partial" => of.partial = true,
@@ -704,7 +714,11 @@ pub fn load(
         indexes.entry(int(&r[1])).or_default().push(IndexDef {
             id: int(&r[0]) as u32,
             name: string(&r[2]),
-            kind: if flag(&r[3]) { IndexKind::Hash } else { IndexKind::Btree },
+            kind: match crtrees.get(&int(&r[0])) {
+                Some(bits) => IndexKind::Crtree { bits: *bits },
+                None if flag(&r[3]) => IndexKind::Hash,
+                None => IndexKind::Btree,
+            },
             unique: flag(&r[4]),
             primary: flag(&r[5]),
             constraint: flag(&r[6]),
@@ -1616,6 +1630,11 @@ pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef
             Value::Text(columns.join(" ")),
         ],
     )?;
+    if let IndexKind::Crtree { bits } = i.kind {
+        raise_format(session, d, WITH_CRTREES)?;
+        let row = [Value::Int4(i.id as i32), Value::Text("crtree".into()), Value::Text(bits.to_string())];
+        add(session, &d.options, &row)?
+    }
     let IndexOptions { partial, include, nulls_not_distinct, exclusion, forms } = &i.options;
     for (place, form) in forms {
         raise_format(session, d, WITH_OPTIONS)?;

@@ -48,8 +48,8 @@ pub mod view;
 
 pub use acl::{Acl, AclItem, AclKind};
 pub use catalog::{
-    Catalog, CheckDef, ColumnDef, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn, IndexDef,
-    IndexKind, IndexOptions, KeyAction, Meanings, Reference, Relation, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, DIMENSIONS, ForeignDef, FunctionDef, Generated, HIDDEN, IndexColumn,
+    IndexDef, IndexKind, IndexOptions, KeyAction, Meanings, Reference, Relation, Returns, TableDef,
 };
 pub use catalog::{ForeignSource, Material, Nature};
 pub use charge::Charge;
@@ -66,6 +66,7 @@ pub use memory::{Memory, MemoryKind, MemoryPart};
 pub use name::{Name, Path, SchemaDef};
 pub use ondol_base::epoch::Guard;
 pub use ondol_base::oid::Oid;
+pub use ondol_index::crtree::{MOST as MOST_DIMENSIONS, Rect, Search, coordinate as on_axis};
 pub use ondol_index::hash::{Aim, Target};
 pub use patch::{Bits, Patch};
 pub use point::{Numbers, PointIndex};

@@ -6,6 +6,7 @@
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_index::btree::BTree;
+use ondol_index::crtree::CrTree;
 use ondol_index::hash::HashIndex;
 use ondol_index::{Dead, Index, IndexRef, Moves, OutOfMemory, Seen};
 
@@ -67,6 +68,9 @@ impl Index for Members {
     }
     fn as_hash(&self) -> Option<&HashIndex> {
         self.0.as_hash()
+    }
+    fn as_crtree(&self) -> Option<&CrTree> {
+        self.0.as_crtree()
     }
 }
 

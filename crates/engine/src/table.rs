@@ -9,9 +9,11 @@ use crate::row;
 use ondol_base::oid::Oid;
 use ondol_index::Seen;
 use ondol_index::btree::{Cursor, KeyShape};
+use ondol_index::crtree::{self, CrTree, MOST};
 use ondol_kernel::registry;
 use ondol_kernel::wait::SessionId;
-use ondol_kernel::{IndexStore, Kernel, KeyOf, Strings, TableStore};
+use ondol_kernel::{IndexStore, Kernel, KeyOf, Strings, TableStore, VersionKeys};
+use ondol_types::coordinate::coordinate;
 use ondol_types::{SqlResult, TypeId, ValueRef};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -206,6 +208,34 @@ impl KeyOf for RowKey {
     }
 }
 
+/// The key of a row's point: an index by boxes is asked for that. Without bytes where a value is NULL.
+struct PointKey {
+    row: RowKey,
+}
+
+impl KeyOf for PointKey {
+    fn key(&self, row: &[u8], strings: &dyn Strings, out: &mut Vec<u8>) -> bool {
+        let mut point = [0.0; MOST];
+        let parts = &self.row.spec.parts;
+        let mut scratch = vec![];
+        for (x, part) in point.iter_mut().zip(parts) {
+            let value = row::column(&self.row.layout, row, part.0, strings, &mut scratch);
+            match coordinate(value) {
+                Some(value) => *x = crtree::coordinate(value),
+                None => return true,
+            }
+        }
+        crtree::put_key(&point[..parts.len()], out);
+        false
+    }
+    fn unaffected(&self, old: &[u8], new: &[u8]) -> bool {
+        self.row.unaffected(old, new)
+    }
+    fn ranges(&self) -> &[(usize, usize)] {
+        self.row.ranges()
+    }
+}
+
 pub struct TableIndex {
     pub def: IndexDef,
     pub key: KeySpec,
@@ -229,7 +259,17 @@ impl TableIndex {
             |_| crate::error::kernel(ondol_kernel::Error::OutOfMemory { limit: kernel.space.budget.limit() });
         let budget: Arc<dyn ondol_index::Budget> = kernel.space.budget.clone();
         let mut point = None;
+        let row_key = RowKey::new(layout.clone(), key.clone());
+        let row_key: Arc<dyn KeyOf> = match def.kind {
+            IndexKind::Crtree { .. } => Arc::new(PointKey { row: row_key }),
+            _ => Arc::new(row_key),
+        };
         let index: ondol_index::IndexRef = match def.kind {
+            IndexKind::Crtree { bits } => {
+                let keys = VersionKeys::new(kernel.space.clone(), layout.row_size, row_key.clone());
+                let tree = CrTree::new(key.parts.len(), bits.into(), Arc::new(keys), budget);
+                Arc::new(tree.map_err(full)?)
+            }
             IndexKind::Hash => {
                 let hash = Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?);
                 point = PointIndex::new(&def, &key, layout, &hash);
@@ -247,13 +287,8 @@ impl TableIndex {
             true => Arc::new(Members(index)),
             false => index,
         };
-        let row_key = RowKey::new(layout.clone(), key.clone());
-        let store = Arc::new(IndexStore {
-            id: def.id,
-            unique: def.unique,
-            index: index.clone(),
-            key: Arc::new(row_key),
-        });
+        let store =
+            Arc::new(IndexStore { id: def.id, unique: def.unique, index: index.clone(), key: row_key });
         Ok(Arc::new(TableIndex { def, key, index, store, point }))
     }
 }

@@ -37,5 +37,5 @@ pub use error::{Error, Result};
 pub use kernel::{Kernel, KernelConfig};
 pub use ondol_base::oid::Oid;
 pub use ondol_durability::{CommitTs, HeapId, TxnId};
-pub use table::{IndexStore, KeyOf, Strings, TableStore};
+pub use table::{IndexStore, KeyOf, Strings, TableStore, VersionKeys};
 pub use transaction::{Isolation, LockMode, Locked, Savepoint, Session, Wait};

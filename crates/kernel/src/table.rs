@@ -4,7 +4,9 @@ use crate::memory::Space;
 use crate::slot::{self, View};
 use crate::string;
 use ondol_base::epoch::Guard;
+use ondol_base::oid::Oid;
 use ondol_index::IndexRef;
+use ondol_index::crtree::Keys;
 use std::sync::Arc;
 
 /// Where a row's long values are read from.
@@ -21,6 +23,37 @@ pub trait KeyOf: Send + Sync {
     fn unaffected(&self, old: &[u8], new: &[u8]) -> bool;
     /// The row bytes that the key depends on: (offset, length) ranges.
     fn ranges(&self) -> &[(usize, usize)];
+}
+
+/// The keys of rows, of all their versions, for an index that does not have them in full.
+pub struct VersionKeys {
+    space: Arc<Space>,
+    row_size: usize,
+    key: Arc<dyn KeyOf>,
+}
+
+impl VersionKeys {
+    /// Of rows of so many bytes.
+    pub fn new(space: Arc<Space>, row_size: usize, key: Arc<dyn KeyOf>) -> VersionKeys {
+        VersionKeys { space, row_size, key }
+    }
+}
+
+impl Keys for VersionKeys {
+    fn each(&self, guard: &Guard<'_>, oid: Oid, each: &mut dyn FnMut(&[u8])) {
+        let mut row = vec![0; self.row_size];
+        let strings = Committed(&self.space, guard);
+        let mut key = Vec::new();
+        slot::any_version(&self.space, guard, oid, &mut row, true, &mut |row, _| {
+            key.clear();
+            self.key.key(row, &strings, &mut key);
+            each(&key);
+            false
+        });
+    }
+    fn prefetch(&self, oid: Oid) {
+        self.space.prefetch(oid)
+    }
 }
 
 pub struct IndexStore {

@@ -13,6 +13,7 @@ pub mod agg;
 pub mod array;
 pub mod cast;
 pub mod catalog;
+pub mod coordinate;
 pub mod data;
 pub mod datetime;
 pub mod edge;

@@ -742,7 +742,8 @@ impl Connection {
         let mut ways = child.indexes.iter().filter(|i| {
             let first = i.def.columns.get(..values.len());
             let all = first.is_some_and(|f| f.iter().all(|c| values.contains_key(&c.column)));
-            all && (i.index.as_btree().is_some() || i.def.columns.len() == values.len())
+            let is_whole = i.def.columns.len() == values.len() && i.index.as_hash().is_some();
+            all && (i.index.as_btree().is_some() || is_whole)
         });
         let way = ways.next()?;
         let prefix = way.def.columns[..values.len()].iter().filter_map(|c| values.get(&c.column).cloned());

@@ -7,6 +7,7 @@ use crate::table::{Table, TableIndex};
 use ondol_base::epoch::Guard;
 use ondol_base::fiber::take_turns;
 use ondol_base::oid::Oid;
+use ondol_index::crtree::{Rect, Search};
 use ondol_kernel::LockMode;
 use ondol_kernel::heap::Slots;
 use ondol_kernel::transaction::{Newest, Session};
@@ -184,6 +185,36 @@ impl Connection {
             self.session.remember_row(*oid).map_err(error::kernel)?
         }
         Ok(())
+    }
+    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, each once; the row's columns must be
+    /// looked at by the caller. Gives how many nodes were looked at.
+    pub fn search(
+        &self,
+        index: &TableIndex,
+        within: &Rect,
+        search: &mut Search,
+        out: &mut Vec<Oid>,
+    ) -> SqlResult<u64> {
+        let Some(tree) = index.index.as_crtree() else {
+            let message = format!("a box is asked of index {}, which has no points", index.def.name);
+            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
+        };
+        let start = out.len();
+        let mut seen = vec![];
+        let serializable = self.session.is_serializable();
+        {
+            let guard = self.session.pin();
+            tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
+        }
+        out[start..].sort_unstable();
+        out.dedup();
+        if serializable {
+            self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
+            for oid in &out[start..] {
+                self.session.remember_row(*oid).map_err(error::kernel)?
+            }
+        }
+        Ok(search.nodes())
     }
     #[inline]
     pub fn is_serializable(&self) -> bool {

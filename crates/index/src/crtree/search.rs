@@ -14,9 +14,7 @@ pub struct Search {
     /// Nodes that are still to be looked at, each with the tree's count of splits before its parent was read
     /// (crtree/C3).
     open: Vec<(u32, u64)>,
-    /// Of a node.
-    masks: Masks,
-    oids: Found,
+    node: Option<Box<Scratch>>,
     nodes: u64,
 }
 
@@ -30,20 +28,18 @@ impl Search {
     }
 }
 
-/// OIDs found in a leaf, before it is known that it has not changed meanwhile.
-struct Found(Box<[u64; LEAF]>, usize);
+/// Memory for a node.
+struct Scratch {
+    masks: Masks,
+    /// OIDs found in a leaf, before it is known that it has not changed meanwhile, and how many.
+    oids: [u64; LEAF],
+    found: usize,
+}
 /// No leaf has more entries.
 const LEAF: usize = 8 * WORDS;
-impl Default for Found {
-    fn default() -> Found {
-        Found(Box::new([0; LEAF]), 0)
-    }
-}
-impl Found {
-    #[inline(always)]
-    fn push(&mut self, oid: u64) {
-        self.0[self.1 % LEAF] = oid;
-        self.1 += 1
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { masks: Masks::default(), oids: [0; LEAF], found: 0 }
     }
 }
 
@@ -81,7 +77,8 @@ impl Tree {
 
     fn search(&self, rect: &Rect, search: &mut Search, out: &mut Vec<Oid>, mut seen: Option<&mut Vec<Seen>>) {
         let form = &self.form;
-        let Search { open, masks, oids, nodes } = search;
+        let Search { open, node: scratch, nodes } = search;
+        let Scratch { masks, oids, found } = &mut **scratch.get_or_insert_default();
         open.clear();
         *nodes = 0;
         let (root, splits) = self.start();
@@ -95,7 +92,7 @@ impl Tree {
             let mut turns = 0;
             let version = loop {
                 open.truncate(left);
-                oids.1 = 0;
+                *found = 0;
                 yield_point();
                 let version = latch::read(node.version());
                 // A split that comes after this is one that its children tell of.
@@ -107,14 +104,18 @@ impl Tree {
                     open.push((link, before))
                 }
                 let (level, count) = (node.level(), node.count());
+                let mut put = |oid| {
+                    oids[*found % LEAF] = oid;
+                    *found += 1
+                };
                 if let Aim::Codes(low, high, asked) = self.aim(node, count, &rect.low, &rect.high) {
                     if level == 0 && asked == 0 {
                         // All of it.
-                        (0..count.min(LEAF)).for_each(|i| oids.push(node.oid(form, i)))
+                        (0..count.min(LEAF)).for_each(|i| put(node.oid(form, i)))
                     } else {
                         let words = node.matches(form, level, count, (&low, &high), asked, masks);
                         match level {
-                            0 => masks.each(words, form.bits, |i| oids.push(node.oid(form, i))),
+                            0 => masks.each(words, form.bits, |i| put(node.oid(form, i))),
                             _ => masks.each(words, form.bits, |i| open.push((node.child(form, i), splits))),
                         }
                     }
@@ -129,7 +130,7 @@ impl Tree {
             if let Some(seen) = &mut seen {
                 seen.push(node.seen(version))
             }
-            out.extend(oids.0[..oids.1].iter().map(|oid| entry_oid(*oid)))
+            out.extend(oids[..*found].iter().map(|oid| entry_oid(*oid)))
         }
     }
 }

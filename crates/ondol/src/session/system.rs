@@ -44,6 +44,7 @@ pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
     match kind {
         IndexKind::Hash => "hash",
         IndexKind::Btree => "btree",
+        IndexKind::Crtree { .. } => "crtree",
     }
 }
 

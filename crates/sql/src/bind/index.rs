@@ -17,7 +17,9 @@
 use super::accepted::{self, is_index_storage};
 use super::check::{self, Over};
 use super::ddl::check_key_count;
-use super::tree::{at, kind, list, option_bool, options, refuse, refuse_at, strings, unexpected};
+use super::tree::{
+    at, kind, list, option_bool, option_text, options, refuse, refuse_at, strings, unexpected,
+};
 use super::{Binder, expr};
 use crate::bound::{AlterTable, AlteredColumn, Expr, ExprKind, NewIndex, Rel, Statement};
 use crate::imply::same_value;
@@ -25,9 +27,10 @@ use crate::parse::tree::{
     self, Constraint, IndexElem, Node, ReindexObjectType, SortByDir, SortByNulls, node::Node as Kind,
 };
 use ondol_engine::{
-    Catalog, ColumnDef, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name, Nature,
-    Relation, TableDef,
+    Catalog, ColumnDef, DIMENSIONS, Generated, HIDDEN, IndexColumn, IndexDef, IndexKind, IndexOptions, Name,
+    Nature, Relation, TableDef,
 };
+use ondol_types::coordinate::has_coordinates;
 use ondol_types::data::{Data, DataVersions};
 use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
@@ -352,8 +355,22 @@ impl<'a> Binder<'a> {
             error.detail("This operation is not supported for views.")
         })?;
         let table = self.table(relation)?;
-        let index_kind = index_method(&s.access_method)?;
-        self.storage(&s.options, is_index_storage, accepted::INDEX_STORAGE)?;
+        let mut index_kind = index_method(&s.access_method)?;
+        if let IndexKind::Crtree { bits } = &mut index_kind {
+            *bits = crtree_bits(&s.options)?;
+            let no = |what: &str| {
+                let message = format!("access method \"crtree\" does not support {what}");
+                Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message))
+            };
+            if s.unique {
+                return no("unique indexes");
+            }
+            if s.where_clause.is_some() {
+                return no("predicates");
+            }
+        } else {
+            self.storage(&s.options, is_index_storage, accepted::INDEX_STORAGE)?;
+        }
         self.tablespace(&s.table_space)?;
         let keys = self.key_parts(&table.def, &s.index_params, index_kind)?;
         let include = self.included(&table.def, &s.index_including_params, index_kind)?;
@@ -375,6 +392,9 @@ impl<'a> Binder<'a> {
         };
         let mut hiding = Hiding::new(&table.def);
         let (columns, options) = key_columns(&mut hiding, &keys, predicate.as_ref(), include);
+        if matches!(index_kind, IndexKind::Crtree { .. }) {
+            check_dimensions(&hiding.def, &columns, &keys)?
+        }
         let index = NewIndex {
             name: Some(name),
             kind: index_kind,
@@ -527,7 +547,7 @@ impl<'a> Binder<'a> {
                 (part, ty.id, label)
             }
         };
-        super::json::check_key(ty, if index_kind == IndexKind::Hash { "hash" } else { "btree" })?;
+        super::json::check_key(ty, method_name(index_kind))?;
         let mut form = String::new();
         if let Some(name) = strings(&e.collation)?.last().copied().or(within) {
             expr::check_collation(name, ty, -1)?;
@@ -549,9 +569,10 @@ impl<'a> Binder<'a> {
         }
         let ordered = e.ordering() != SortByDir::SortbyDefault
             || !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined);
-        if index_kind == IndexKind::Hash && ordered {
+        if index_kind != IndexKind::Btree && ordered {
             let what = if e.ordering() != SortByDir::SortbyDefault { "ASC/DESC" } else { "NULLS FIRST/LAST" };
-            let message = format!("access method \"hash\" does not support {what} options");
+            let message =
+                format!("access method \"{}\" does not support {what} options", method_name(index_kind));
             return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
         }
         let desc = e.ordering() == SortByDir::SortbyDesc;
@@ -570,8 +591,9 @@ impl<'a> Binder<'a> {
         nodes: &'a [Node],
         index_kind: IndexKind,
     ) -> SqlResult<Vec<usize>> {
-        if !nodes.is_empty() && index_kind == IndexKind::Hash {
-            let message = "access method \"hash\" does not support included columns";
+        if !nodes.is_empty() && index_kind != IndexKind::Btree {
+            let message =
+                format!("access method \"{}\" does not support included columns", method_name(index_kind));
             return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
         }
         let one = |node: &'a Node| {
@@ -831,10 +853,70 @@ pub fn names(def: &TableDef, index: &IndexDef) -> Vec<String> {
     distinct_names(all.iter().map(String::as_str))
 }
 
+/// What WITH says of a CR-tree.
+fn crtree_bits(given: &[Node]) -> SqlResult<u8> {
+    let mut bits = CRTREE_BITS[0];
+    for o in options(given)? {
+        if o.defname != "bits" {
+            let message = format!("unrecognized parameter \"{}\"", o.defname);
+            return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        let text = option_text(o)?.unwrap_or_default();
+        let found = text.parse().ok().filter(|n| CRTREE_BITS.contains(n));
+        bits = found.ok_or_else(|| {
+            let message = format!("invalid value for option \"bits\": {text}");
+            wrong(sqlstate::INVALID_PARAMETER_VALUE, message).detail("Valid values are 8 and 16.")
+        })?
+    }
+    Ok(bits)
+}
+
+/// That a CR-tree can have these columns.
+fn check_dimensions(def: &TableDef, columns: &[IndexColumn], keys: &[KeyPart]) -> SqlResult<()> {
+    if !DIMENSIONS.contains(&columns.len()) {
+        let (least, most) = (DIMENSIONS.start(), DIMENSIONS.end());
+        let message =
+            format!("access method \"crtree\" takes {least} to {most} columns, found {}", columns.len());
+        return Err(
+            wrong(INVALID_DEFINITION, message).hint("For one column an index of the method \"btree\" does.")
+        );
+    }
+    for (n, (c, key)) in columns.iter().zip(keys).enumerate() {
+        let ty = def.columns[c.column].ty;
+        if columns[..n].iter().any(|other| other.column == c.column) {
+            let message =
+                format!("column \"{}\" appears twice in an index of the method \"crtree\"", key.label);
+            return Err(wrong(sqlstate::DUPLICATE_COLUMN, message));
+        }
+        if !has_coordinates(ty) {
+            let message = format!(
+                "data type {ty} of \"{}\" has no coordinates for access method \"crtree\"",
+                key.label
+            );
+            let hint = "It takes integers, real, double precision, numeric of up to 18 digits, date, time and timestamps.";
+            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// The bits that a CR-tree's values may have, the usual ones first.
+pub const CRTREE_BITS: [u8; 2] = [8, 16];
+
+/// The name of a kind of index.
+pub fn method_name(kind: IndexKind) -> &'static str {
+    match kind {
+        IndexKind::Btree => "btree",
+        IndexKind::Hash => "hash",
+        IndexKind::Crtree { .. } => "crtree",
+    }
+}
+
 pub(super) fn index_method(name: &str) -> SqlResult<IndexKind> {
     match name {
         "" | "btree" => Ok(IndexKind::Btree),
         "hash" => Ok(IndexKind::Hash),
+        "crtree" => Ok(IndexKind::Crtree { bits: CRTREE_BITS[0] }),
         known @ ("gin" | "gist" | "spgist" | "brin") => {
             Err(SqlError::unsupported(format_args!("access method \"{known}\"")))
         }

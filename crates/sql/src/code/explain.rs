@@ -70,6 +70,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | EmitRow { cursor } => p.table_of(cursor.0).def.name.clone(),
         KeyPut { cursor, .. }
         | KeyProbe { cursor }
+        | BoxProbe { cursor, .. }
         | Point { cursor, .. }
         | PointRow { cursor, .. }
         | Twin { cursor, .. }

@@ -11,7 +11,7 @@ use super::window::WindowDef;
 use crate::foreign::ForeignTable;
 use crate::needs::Need;
 use crate::plan::explain::Shown;
-use ondol_engine::{FunctionDef, Generated, Table, TableIndex, Uses};
+use ondol_engine::{FunctionDef, Generated, IndexKind, Table, TableIndex, Uses};
 use ondol_types::agg::AggId;
 use ondol_types::{Type, TypeId, Value};
 use std::sync::Arc;
@@ -305,7 +305,12 @@ pub fn fingerprint(table: &Table) -> u64 {
         h.number(u64::from(i.id));
         // ON CONFLICT may have named it.
         h.bytes(i.name.as_bytes());
-        h.number(i.kind as u64 | u64::from(i.unique) << 8 | u64::from(i.constraint) << 9);
+        let kind = match i.kind {
+            IndexKind::Hash => 0,
+            IndexKind::Btree => 1,
+            IndexKind::Crtree { bits } => 2 | u64::from(bits) << 16,
+        };
+        h.number(kind | u64::from(i.unique) << 8 | u64::from(i.constraint) << 9);
         for c in &i.columns {
             h.number(c.column as u64 | u64::from(c.desc) << 32 | u64::from(c.nulls_first) << 33);
         }

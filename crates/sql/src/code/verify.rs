@@ -157,6 +157,15 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } | Op::Twin { cursor, .. } => {
             indexed(p, cursor).map(|_| ())
         }
+        Op::BoxProbe { cursor, values } => {
+            let index = p.index_of(cursor.0).ok_or("the cursor has no index")?;
+            match index.def.kind {
+                ondol_engine::IndexKind::Crtree { .. } => {
+                    width("box", values.count as usize, 2 * index.key.parts.len())
+                }
+                _ => Err("a box of an index without points".to_string()),
+            }
+        }
         Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
             range(p, cursor, values)
         }

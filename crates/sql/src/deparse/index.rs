@@ -1,7 +1,7 @@
 //! Indexes: what they are of, as PostgreSQL's `pg_get_indexdef` shows it.
 use super::{Style, over_row_in};
 use crate::bind::check::Over;
-use crate::bind::index::{is_predicate, text_of};
+use crate::bind::index::{CRTREE_BITS, is_predicate, method_name, text_of};
 use crate::parse::lexer::{Token, TokenKind, Tokens};
 use ondol_engine::{Catalog, ColumnDef, IndexColumn, IndexDef, IndexKind, Name, TableDef};
 use ondol_types::SqlResult;
@@ -84,12 +84,14 @@ pub fn predicate(catalog: &Catalog, table: &TableDef, index: &IndexDef, pretty: 
 
 /// What stands behind the table's name in the statement that makes the index, USING left out.
 pub fn body(catalog: &Catalog, table: &TableDef, index: &IndexDef, pretty: bool) -> String {
-    let kind = match index.kind {
-        IndexKind::Btree => "btree",
-        IndexKind::Hash => "hash",
-    };
+    let kind = method_name(index.kind);
     let mut text = format!("{kind} ({})", keys(catalog, table, index, pretty));
     text += &extras(table, index);
+    if let IndexKind::Crtree { bits } = index.kind
+        && bits != CRTREE_BITS[0]
+    {
+        text += &format!(" WITH (bits='{bits}')")
+    }
     if let Some(predicate) = predicate(catalog, table, index, pretty) {
         text += &format!(" WHERE {predicate}")
     }
@@ -98,10 +100,7 @@ pub fn body(catalog: &Catalog, table: &TableDef, index: &IndexDef, pretty: bool)
 
 /// An exclusion constraint as `pg_get_constraintdef` shows it.
 pub fn exclusion(catalog: &Catalog, table: &TableDef, index: &IndexDef, pretty: bool) -> String {
-    let kind = match index.kind {
-        IndexKind::Btree => "btree",
-        IndexKind::Hash => "hash",
-    };
+    let kind = method_name(index.kind);
     let one = |(n, c): (usize, &IndexColumn)| {
         format!("{}{}{} WITH =", key(catalog, table, c, pretty), form(index, n), order(c))
     };

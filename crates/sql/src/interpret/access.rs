@@ -20,8 +20,9 @@ use super::frame::{End, Frame, TableCursor};
 use crate::code::Program;
 use crate::code::operand::Edge;
 use ondol_engine::layout::{StringAt, string_at};
-use ondol_engine::{Connection, IndexKind, Layout, Oid, Storage, TableIndex};
+use ondol_engine::{Connection, IndexKind, Layout, MOST_DIMENSIONS, Oid, Rect, Storage, TableIndex, on_axis};
 use ondol_types::catalog::registered;
+use ondol_types::coordinate::coordinate;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -80,6 +81,31 @@ pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> Sq
         oids.sort_unstable();
         oids.dedup();
     }
+    Ok(())
+}
+
+/// Gathers the rows that may lie in a box: its least values, then its greatest, NULL where it is open.
+pub(super) fn box_probe(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    values: &[Datum],
+    memory: &[u8],
+) -> SqlResult<()> {
+    let Some(index) = &cursor.index else { return Err(no_index()) };
+    cursor.oids.clear();
+    cursor.at = 0;
+    let (low, high) = values.split_at(values.len() / 2);
+    let (least, greatest) = ([f64::MIN; MOST_DIMENSIONS], [f64::MAX; MOST_DIMENSIONS]);
+    let mut within = Rect { low: least, high: greatest };
+    for (ends, values) in [(&mut within.low, low), (&mut within.high, high)] {
+        for (end, value) in ends.iter_mut().zip(values).filter(|(_, v)| !v.is_null()) {
+            match coordinate(value.value(memory)) {
+                Some(x) => *end = on_axis(x),
+                None => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a box's end is no coordinate")),
+            }
+        }
+    }
+    connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
     Ok(())
 }
 

@@ -345,6 +345,12 @@ pub(super) fn exec(
                 access::range_start(connection, &mut f.cursors[cursor.0 as usize], index, backward.0)?
             }
         }
+        Op::BoxProbe { cursor, values } => access::box_probe(
+            connection,
+            &mut f.cursors[cursor.0 as usize],
+            &f.regs[values.range()],
+            &f.memory,
+        )?,
         Op::RangesNew { cursor } => f.cursors[cursor.0 as usize].ranges.clear(),
         Op::RangeKeep { cursor } => access::range_keep(&mut f.cursors[cursor.0 as usize]),
         Op::RangesStart { cursor, backward } => {

@@ -24,7 +24,7 @@ use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::{GroupDef, PARAM_REGISTERS};
 use crate::foreign::ForeignRows;
-use ondol_engine::{Aim, Charge, Connection, IndexScan, Oid, Scan, Table, TableIndex};
+use ondol_engine::{Aim, Charge, Connection, IndexScan, Oid, Scan, Search, Table, TableIndex};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashSet;
@@ -76,6 +76,7 @@ pub struct TableCursor {
     pub has_strings: bool,
     pub scan: Scan,
     pub range: IndexScan,
+    pub search: Search,
     pub touched: HashSet<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Which way into one table: `ctid`, an index by all its columns, a range of a B+-tree, or all rows.
+//! Which way into one table: `ctid`, an index by all its columns, a range of a B+-tree, a box of a CR-tree,
+//! or all rows.
 //!
 //! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use, which
 //! some of its pages tell, so that planning takes no longer for a larger table: k of m key columns of a
@@ -7,7 +8,7 @@
 //! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
 use super::logical::{Expr, ExprKind, Hidden};
-use super::physical::{Access, End, KeyRange, KeyValue};
+use super::physical::{Access, End, KeyRange, KeyValue, Side};
 use super::prefix;
 use super::refs::{Inputs, RelSet};
 use super::ways::Ways;
@@ -268,7 +269,13 @@ struct Leading<'a> {
 
 fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> Leading<'a> {
     let mut out = Leading::default();
-    for col in &index.columns {
+    // A CR-tree's columns have no order.
+    let columns = if index.kind == IndexKind::Btree || index.kind == IndexKind::Hash {
+        &index.columns[..]
+    } else {
+        &[]
+    };
+    for col in columns {
         let Some((_, v, e)) = c.equal.iter().find(|(column, ..)| *column as usize == col.column) else {
             break;
         };
@@ -345,6 +352,12 @@ pub fn choose<'a>(
     }
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
+        if let IndexKind::Crtree { .. } = index.kind {
+            if let Some(choice) = within_box(number, index, &c, place, n, rows, ordered) {
+                offer(choice)
+            }
+            continue;
+        }
         let Leading { keys, mut by, lists } = all[number].clone();
         let uses_others = keys.iter().any(|k| others(place.inputs, k));
         if keys.len() == m {
@@ -402,6 +415,56 @@ pub fn choose<'a>(
         }
     }
     best
+}
+
+/// The box of a CR-tree that conditions leave; `None` where none of its columns has an end.
+fn within_box<'a>(
+    number: usize,
+    index: &IndexDef,
+    c: &Conditions<'a>,
+    place: &Place<'_>,
+    n: f64,
+    rows: f64,
+    ordered: bool,
+) -> Option<Choice<'a>> {
+    let (mut sides, mut by, mut share) = (Vec::new(), Vec::new(), 1.0);
+    for column in index.columns.iter().map(|c| c.column as u16) {
+        let equal = c.equal.iter().find_map(|(of, value, e)| match value {
+            KeyValue::One(value) if *of == column => Some((*value, *e)),
+            _ => None,
+        });
+        let bound = |lower: bool| {
+            c.bounds.iter().find_map(|(of, is_lower, end, inclusive, e)| match end {
+                End::Value(value) if *of == column && *is_lower == lower => {
+                    Some(((*value, *inclusive), (*e)?))
+                }
+                _ => None,
+            })
+        };
+        let side = if let Some((value, e)) = equal {
+            by.push(e);
+            share *= 0.02;
+            Side { low: Some((value, true)), high: Some((value, true)) }
+        } else {
+            let (low, high) = (bound(true), bound(false));
+            by.extend(low.iter().chain(&high).map(|(_, e)| *e));
+            share *= match (low.is_some(), high.is_some()) {
+                (true, true) => 0.1,
+                (false, false) => 1.0,
+                _ => 0.33,
+            };
+            Side { low: low.map(|b| b.0), high: high.map(|b| b.0) }
+        };
+        sides.push(side)
+    }
+    if by.is_empty() {
+        return None;
+    }
+    let mut uses_others = false;
+    sides.iter().for_each(|s| s.each(&mut |e| uses_others |= !place.inputs.refs(e).is_empty()));
+    let fetched = (n * share).max(1.0);
+    let access = Access::Box { index: number, sides };
+    Some(Choice { access, by, lookups: 1.0, fetched, rows: fetched.min(rows), ordered, uses_others })
 }
 
 impl KeyRange<'_> {
@@ -490,6 +553,12 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
         Access::Lookup { unique: true, .. } => c.fetched.max(c.lookups),
         Access::Lookup { .. } => 1.0 + (c.fetched * 1.1).max(c.lookups),
         Access::Range { ranges, .. } => 3.0 * ranges.len() as f64 + c.fetched * 1.3,
+        // Nodes at each level, more of them where fewer columns have ends; the rows are sorted by where they
+        // lie, and read in that order.
+        Access::Box { sides, .. } => {
+            let open = sides.iter().filter(|s| s.low.is_none() && s.high.is_none()).count();
+            10.0 * (1 + open) as f64 + c.fetched * 1.4
+        }
     };
     let is_off = if matches!(c.access, Access::Full) { ways.no_full } else { ways.no_index };
     let fetch = fetch + Ways::price(is_off);

@@ -412,7 +412,9 @@ impl<'a> Show<'_, 'a> {
                         out.kind = "Tid Scan".to_string();
                         out.properties.push(("TID Cond", expr(by, names)));
                     }
-                    Access::Lookup { index, .. } => out.kind = format!("Index Scan using {}", using(*index)),
+                    Access::Lookup { index, .. } | Access::Box { index, .. } => {
+                        out.kind = format!("Index Scan using {}", using(*index))
+                    }
                     Access::Range { index, backward, .. } => {
                         let way = if *backward { " Backward" } else { "" };
                         out.kind = format!("Index Scan{way} using {}", using(*index));
@@ -521,6 +523,24 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
                         format!("({c} IN ({}))", l.join(", "))
                     }
                 });
+            }
+        }
+        Access::Box { index, sides } => {
+            for (n, side) in sides.iter().enumerate() {
+                let c = column(*index, n);
+                if let Some(e) = side.one() {
+                    parts.push(format!("({c} = {})", expr(e, names)));
+                    continue;
+                }
+                for (end, op) in [(&side.low, ">"), (&side.high, "<")] {
+                    if let Some((e, inclusive)) = end {
+                        parts.push(format!(
+                            "({c} {op}{} {})",
+                            if *inclusive { "=" } else { "" },
+                            expr(e, names)
+                        ))
+                    }
+                }
             }
         }
         Access::Range { index, ranges, .. } => {

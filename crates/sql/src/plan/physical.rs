@@ -70,6 +70,25 @@ impl<'a> KeyRange<'a> {
     }
 }
 
+/// What a box is in one dimension: from the first value to the second, and whether they are in it; open where
+/// there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Side<'a> {
+    pub low: Option<(&'a Expr, bool)>,
+    pub high: Option<(&'a Expr, bool)>,
+}
+
+impl<'a> Side<'a> {
+    pub fn each(&self, f: &mut dyn FnMut(&'a Expr)) {
+        self.low.iter().chain(&self.high).for_each(|(e, _)| f(e))
+    }
+    /// It is one value.
+    pub fn one(&self) -> Option<&'a Expr> {
+        let (low, high) = (self.low?.0, self.high?.0);
+        std::ptr::eq(low, high).then_some(low)
+    }
+}
+
 /// Which way into a table.
 #[derive(Clone, Debug)]
 pub enum Access<'a> {
@@ -86,6 +105,12 @@ pub enum Access<'a> {
         unique: bool,
         /// Of a look-up by several values: that very condition.
         member: Option<&'a Expr>,
+    },
+    /// A box of a CR-tree: for each column of the index its ends, where it has any; the rows found may lie
+    /// outside.
+    Box {
+        index: usize,
+        sides: Vec<Side<'a>>,
     },
     /// A range of a B+-tree, or several that may overlap: each of their rows once, in the index's order.
     Range {
@@ -371,6 +396,7 @@ impl<'a> Node<'a> {
                         keys.iter().for_each(|k| k.each(f));
                         member.iter().for_each(|e| f(e));
                     }
+                    Access::Box { sides, .. } => sides.iter().for_each(|s| s.each(f)),
                     Access::Range { ranges, .. } => ranges.iter().for_each(|r| r.each(f)),
                 }
             }

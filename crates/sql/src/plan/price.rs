@@ -76,6 +76,7 @@ impl Node<'_> {
                 Access::Full => (0.0, t.pages() as f64 * 0.5 + t.estimate_rows() as f64 * ROW),
                 Access::Tid { .. } => (0.0, n * 2.0 * ROW),
                 Access::Lookup { keys, .. } => (LOOKUP, LOOKUP * keys.len() as f64 + n * 2.0 * ROW),
+                Access::Box { .. } => (LOOKUP, 4.0 * LOOKUP + n * 2.0 * ROW),
                 Access::Range { ranges, .. } => (LOOKUP, LOOKUP * ranges.len() as f64 + n * 2.0 * ROW),
             },
             Operator::Scan { .. } => (0.0, n * ROW),

@@ -39,7 +39,7 @@ fn key(bytes: &[u8]) -> [u8; 16] {
     key
 }
 
-pub(super) fn number(bytes: &[u8]) -> f32 {
+pub(crate) fn number(bytes: &[u8]) -> f32 {
     bytes.first_chunk().map_or(0.0, |b| f32::from_le_bytes(*b))
 }
 

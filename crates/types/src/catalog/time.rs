@@ -39,7 +39,7 @@ static FORM: Form = Form {
 const NAME: &str = "time without time zone";
 
 /// By invariant 1; bytes that a damaged file may hold are some time of a day.
-pub(super) fn of(bytes: &[u8]) -> i64 {
+pub(crate) fn of(bytes: &[u8]) -> i64 {
     bytes.first_chunk().map_or(0, |b| i64::from_be_bytes(*b).clamp(0, USECS_PER_DAY))
 }
 

@@ -257,6 +257,43 @@ impl<'a> Gen<'a> {
                     g.lookup(&lookup, Some((at, r)), next, consume)
                 })
             }
+            Access::Box { index, sides } => {
+                let cursor = self.cursor(table, Some(*index));
+                let (next, end) = (self.label(), self.label());
+                let columns = &table.def.indexes[*index].columns;
+                let first = self.registers(2 * columns.len());
+                for (n, (side, column)) in sides.iter().zip(columns).enumerate() {
+                    let ty = table.def.columns[column.column].ty.id;
+                    for (is_low, given) in [(true, side.low), (false, side.high)] {
+                        let dst = Out(first + (n + if is_low { 0 } else { columns.len() }) as u16);
+                        let Some((e, _)) = given else {
+                            self.op(Op::Null { dst });
+                            continue;
+                        };
+                        let r = match is_rounded(e.ty.id, ty) {
+                            true => {
+                                let (a, r) = (Reg(self.expr(e)?), self.register());
+                                self.op(Op::RangeEnd { dst: Out(r), a, ty, lower: Flag(is_low) });
+                                r
+                            }
+                            false => self.key_value(e, ty, end)?,
+                        };
+                        self.op(Op::IfNull { a: Reg(r), to: end });
+                        self.op(Op::Move { dst, a: Reg(r) });
+                    }
+                }
+                self.op(Op::BoxProbe { cursor, values: Span::new(first, 2 * columns.len()) });
+                self.op(Op::RowPrefetch { cursor });
+                let mark = self.mark();
+                self.here(next);
+                let reset = self.reset(mark);
+                self.op(Op::RowNext { cursor, to: end });
+                self.found(rel, cursor, recheck, next, node, consume)?;
+                self.jump(next);
+                self.here(end);
+                self.end_turns(mark, reset);
+                Ok(())
+            }
             Access::Range { index, ranges, backward } => {
                 let cursor = self.cursor(table, Some(*index));
                 let (next, end) = (self.label(), self.label());
