@@ -10,12 +10,13 @@ const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b text, c int);
     CREATE FUNCTION twice(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 * 2'";
 
 /// What makes indexes of table t, and what `pg_indexes` says of the table then.
-const CASES: [(&str, &str); 14] = [
+const CASES: [(&str, &str); 15] = [
     ("CREATE UNIQUE INDEX i ON t (lower(b))", "i: btree (lower(b))"),
     (
         "CREATE INDEX i ON t (c, (a + c) DESC, lower(b)) INCLUDE (a)",
         "i: btree (c, ((a + c)) DESC, lower(b)) INCLUDE (a)",
     ),
+    ("CREATE INDEX i ON t USING crtree (a, c) WITH (bits = 16)", "i: crtree (a, c) WITH (bits='16')"),
     ("CREATE UNIQUE INDEX i ON t (b) WHERE c = 1", "i: btree (b) WHERE (c = 1)"),
     (
         "CREATE UNIQUE INDEX i ON t USING hash (a) WHERE c > 0 AND b IS NOT NULL",
@@ -224,4 +225,77 @@ fn a_range_ends_at_a_value_of_another_type() {
             session::run(&mut s, "RESET enable_indexscan");
         }
     }
+}
+
+/// Boxes of a CR-tree, made while rows move, have the rows that a look at all rows has in the same snapshot;
+/// and none is missed or comes twice afterwards.
+#[test]
+fn a_box_has_the_rows_that_lie_in_it_while_they_move() {
+    let folder = TempFolder::new().unwrap();
+    let db = Database::open(folder.path()).unwrap();
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE p (id int PRIMARY KEY, x float8, y numeric(9,2), z int);
+        INSERT INTO p SELECT i, i % 173, (i * 7 % 1999)::numeric / 7, i * 31 % 500 FROM generate_series(1, 4000) i",
+    )
+    .unwrap();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
+    let wants = |s: &mut ondol::Session, round: i64| {
+        let (x, y, z) = (round * 37 % 150, round * 11 % 250, round * 53 % 400);
+        let sql = format!(
+            "SELECT count(*), count(DISTINCT id), sum(id), sum(z) FROM p
+            WHERE x BETWEEN {x} AND {x} + 40 AND y >= {y} AND y < {y} + 60.5 AND z > {z}"
+        );
+        s.execute("SET enable_indexscan = on; SET enable_seqscan = off").unwrap();
+        let plan = rows(s, &format!("EXPLAIN {sql}"));
+        let by_box = rows(s, &sql);
+        s.execute("SET enable_indexscan = off; SET enable_seqscan = on").unwrap();
+        (plan.iter().any(|line| line.contains("using p_x_y_z_idx")), by_box, rows(s, &sql))
+    };
+    std::thread::scope(|threads| {
+        for w in 0..2 {
+            let (db, is_over) = (&db, &is_over);
+            threads.spawn(move || {
+                let mut s = db.session();
+                let mut n = w;
+                while !is_over() {
+                    n += 2;
+                    let sql = match n % 5 {
+                        0 | 1 => format!("UPDATE p SET x = x + 1, y = y / 2 + 70 WHERE id % 97 = {}", n % 97),
+                        2 => format!("UPDATE p SET z = (z + 77) % 500, x = 150 - x WHERE id % 89 = {}", n % 89),
+                        3 => format!("DELETE FROM p WHERE id % 101 = {}", n % 101),
+                        _ => format!(
+                            "INSERT INTO p SELECT i, i % 160, {n} % 300, i % 480 FROM generate_series({}, 4000, 101) i
+                            ON CONFLICT (id) DO UPDATE SET x = p.x - 1",
+                            n % 101 + 1
+                        ),
+                    };
+                    let end = if n % 7 == 0 { "ROLLBACK" } else { "COMMIT" };
+                    // Both may want one row: then one of them gives way.
+                    let _ = s.execute(&format!("BEGIN; {sql}; {end}"));
+                    let _ = s.execute("ROLLBACK");
+                }
+            });
+        }
+        s.execute("CREATE INDEX ON p USING crtree (x, y, z)").unwrap();
+        for round in 0..150 {
+            let level = ["REPEATABLE READ", "SERIALIZABLE"][round as usize % 2];
+            s.execute(&format!("BEGIN ISOLATION LEVEL {level}")).unwrap();
+            let (by_index, by_box, by_all) = wants(&mut s, round);
+            assert!(by_index);
+            assert_eq!(by_box, by_all, "round {round}");
+            let mut counts = by_box[0].split('|');
+            assert_eq!(counts.next(), counts.next(), "a row came twice in round {round}");
+            let _ = s.execute("ROLLBACK");
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    for round in 0..50 {
+        let (_, by_box, by_all) = wants(&mut s, round);
+        assert_eq!(by_box, by_all, "round {round}");
+    }
+    drop(s);
+    db.close().unwrap();
+    ondol(&["check", folder.path().to_str().expect("a name")], "boxes");
 }

@@ -390,6 +390,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("CREATE [UNIQUE] INDEX", "CREATE UNIQUE INDEX i ON t (c DESC NULLS LAST, b)"),
             ("CREATE INDEX ... USING btree, hash", "CREATE INDEX i ON t USING hash (b)"),
             (
+                "CREATE INDEX ... USING crtree [WITH (bits = 8 | 16)] (ranges over two to six columns at once)",
+                "CREATE TABLE x (a integer, d date); CREATE INDEX ON x USING crtree (a, d) WITH (bits = 16)",
+            ),
+            (
                 "CREATE INDEX CONCURRENTLY (outside a transaction block, where every CREATE INDEX lets others use the table)",
                 "!CREATE TABLE x (a integer); CREATE INDEX CONCURRENTLY x_a ON x (a); DROP TABLE x",
             ),

@@ -1,9 +1,9 @@
-//! Values as coordinates: floating-point numbers that have the order of the values, and their distances as far
-//! as doubles tell them apart.
+//! Values as coordinates: floating-point numbers that have the order of the values, and their distances as
+//! far as doubles tell them apart.
 //!
-//! - **C1** Each is the double next to the value: whole numbers and decimals as they are, dates in days, times
-//!   in microseconds. Rounding never turns two values round, so what is between two values has a coordinate
-//!   between theirs, or one of these.
+//! - **C1** Each is the double next to the value: whole numbers and decimals as they are, dates in days,
+//!   times in microseconds. Rounding never turns two values round, so what is between two values has a
+//!   coordinate between theirs, or one of these.
 use crate::numeric::Numeric;
 use crate::{Type, TypeId, ValueRef, catalog};
 

@@ -186,8 +186,8 @@ impl Connection {
         }
         Ok(())
     }
-    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, each once; the row's columns must be
-    /// looked at by the caller. Gives how many nodes were looked at.
+    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, each once; the row's columns must
+    /// be looked at by the caller. Gives how many nodes were looked at.
     pub fn search(
         &self,
         index: &TableIndex,

@@ -7,6 +7,7 @@
 //!   above everything that was promised: acknowledged as durable, or shown by a reader of durable data.
 //! - **M3** What a statement read is the state at its snapshot and its transaction's own changes; what a
 //!   serializable transaction read is also the state just before its own commit.
+use crate::IndexKind;
 use std::collections::BTreeMap;
 
 /// A row, with its text as length and checksum.
@@ -25,16 +26,17 @@ pub struct ModelRow {
 /// Values of the char(4) column, without the padding; the last ones are longer in bytes than in characters.
 pub const CODES: [&str; 6] = ["", "a", "ab", "wxyz", "äöüß", "日本語"];
 
-/// Index shapes a table may have: (columns, unique, hash).
-pub const SHAPES: [(&[usize], bool, bool); 8] = [
-    (&[1], true, false),
-    (&[0], true, true),
-    (&[2], false, false),
-    (&[3], false, true),
-    (&[2, 5], false, false),
-    (&[4, 3], false, false),
-    (&[3], true, false),
-    (&[3], true, true),
+/// Index shapes a table may have: (columns, unique, kind).
+pub const SHAPES: [(&[usize], bool, IndexKind); 9] = [
+    (&[1], true, IndexKind::Btree),
+    (&[0], true, IndexKind::Hash),
+    (&[2], false, IndexKind::Btree),
+    (&[3], false, IndexKind::Hash),
+    (&[2, 5], false, IndexKind::Btree),
+    (&[4, 3], false, IndexKind::Btree),
+    (&[3], true, IndexKind::Btree),
+    (&[3], true, IndexKind::Hash),
+    (&[2, 1], false, IndexKind::Crtree { bits: 8 }),
 ];
 
 impl ModelRow {

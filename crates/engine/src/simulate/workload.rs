@@ -12,7 +12,7 @@ use super::queues::PATIENCE;
 use super::sequences::Book;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
-use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, Token, row};
+use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, Rect, Search, Token, row};
 use ondol_base::sim::{self, Random};
 use ondol_base::sync::Mutex;
 use ondol_base::{crc, thread};
@@ -743,6 +743,13 @@ impl Client {
                 }
             }
             Asked::Groups(low, high) => {
+                if let Some(i) = by(8).filter(|_| self.r.chance(0.6)) {
+                    let mut within = Rect { low: [f64::MIN; 6], high: [f64::MAX; 6] };
+                    (within.low[0], within.high[0]) = (low.into(), high.into());
+                    self.shared.count("boxes searched");
+                    self.c.search(&i, &within, &mut Search::new(), &mut oids)?;
+                    return Ok(oids);
+                }
                 if let Some(i) = by(2).filter(|_| self.r.chance(0.8)) {
                     let (mut a, mut b) = (vec![], vec![]);
                     i.key.encode(&[ValueRef::Int4(low)], &mut a);
@@ -1117,13 +1124,13 @@ fn values<'v>(row: &ModelRow, s: Option<&'v str>) -> [ValueRef<'v>; 6] {
 }
 
 pub fn create_index(c: &mut Connection, table: u8, shape: u8) -> SqlResult<()> {
-    let (columns, unique, hash) = SHAPES[shape as usize];
+    let (columns, unique, kind) = SHAPES[shape as usize];
+    let falls = |i| i > 0 && kind == IndexKind::Btree;
     let columns = columns
         .iter()
         .enumerate()
-        .map(|(i, c)| IndexColumn { column: *c, desc: i > 0, nulls_first: i > 0 })
+        .map(|(i, c)| IndexColumn { column: *c, desc: falls(i), nulls_first: falls(i) })
         .collect();
-    let kind = if hash { IndexKind::Hash } else { IndexKind::Btree };
     c.create_index(table_name(table), &index_name(table, shape), kind, unique, columns, false, false)
 }
 

@@ -20,7 +20,7 @@ use crate::parse::tree::{
 };
 use ondol_engine::name::TEMPORARY;
 use ondol_engine::view::{Slot, slots};
-use ondol_engine::{ColumnDef, Generated, IndexKind, Name, Path, Relation, TableDef};
+use ondol_engine::{ColumnDef, Generated, IndexDef, IndexKind, Name, Path, Relation, TableDef};
 use ondol_types::cast::CastContext;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
@@ -939,6 +939,10 @@ impl<'a> Binder<'a> {
                 SequenceChanges { ty: Some(declared.id), identity: true, ..SequenceChanges::default() };
             changes.apply(None)?;
             altered.changed_sequences.push((sequence, changes))
+        }
+        let is_point = |i: &&IndexDef| matches!(i.kind, IndexKind::Crtree { .. });
+        if def.indexes.iter().filter(is_point).any(|i| i.columns.iter().any(|c| c.column == n)) {
+            super::index::check_coordinates(ty, &c.name)?
         }
         let column = &mut def.columns[n];
         column.ty = ty;

@@ -661,6 +661,10 @@ impl<'a> Binder<'a> {
         k: &'a Constraint,
         index_kind: IndexKind,
     ) -> SqlResult<Vec<KeyPart>> {
+        if let IndexKind::Crtree { .. } = index_kind {
+            let message = "access method \"crtree\" does not support exclusion constraints";
+            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
         let mut keys = Vec::with_capacity(k.exclusions.len());
         for node in &k.exclusions {
             let [element, operator] = list(node)? else { return Err(unexpected("EXCLUDE")) };
@@ -871,15 +875,28 @@ fn crtree_bits(given: &[Node]) -> SqlResult<u8> {
     Ok(bits)
 }
 
+/// That a CR-tree can have a column of this type.
+pub(super) fn check_coordinates(ty: Type, label: &str) -> SqlResult<()> {
+    if has_coordinates(ty) {
+        return Ok(());
+    }
+    let message = format!("data type {ty} of \"{label}\" has no coordinates for access method \"crtree\"");
+    let hint =
+        "It takes integers, real, double precision, numeric of up to 18 digits, date, time and timestamps.";
+    Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint))
+}
+
 /// That a CR-tree can have these columns.
 fn check_dimensions(def: &TableDef, columns: &[IndexColumn], keys: &[KeyPart]) -> SqlResult<()> {
     if !DIMENSIONS.contains(&columns.len()) {
         let (least, most) = (DIMENSIONS.start(), DIMENSIONS.end());
         let message =
             format!("access method \"crtree\" takes {least} to {most} columns, found {}", columns.len());
-        return Err(
-            wrong(INVALID_DEFINITION, message).hint("For one column an index of the method \"btree\" does.")
-        );
+        let error = wrong(INVALID_DEFINITION, message);
+        return Err(match columns.len() {
+            1 => error.hint("For one column an index of the method \"btree\" does."),
+            _ => error,
+        });
     }
     for (n, (c, key)) in columns.iter().zip(keys).enumerate() {
         let ty = def.columns[c.column].ty;
@@ -888,14 +905,7 @@ fn check_dimensions(def: &TableDef, columns: &[IndexColumn], keys: &[KeyPart]) -
                 format!("column \"{}\" appears twice in an index of the method \"crtree\"", key.label);
             return Err(wrong(sqlstate::DUPLICATE_COLUMN, message));
         }
-        if !has_coordinates(ty) {
-            let message = format!(
-                "data type {ty} of \"{}\" has no coordinates for access method \"crtree\"",
-                key.label
-            );
-            let hint = "It takes integers, real, double precision, numeric of up to 18 digits, date, time and timestamps.";
-            return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint));
-        }
+        check_coordinates(ty, &key.label)?
     }
     Ok(())
 }

@@ -15,8 +15,6 @@ use std::sync::Arc;
 const HEAP: u32 = 2;
 const BTREE: u32 = 403;
 const HASH: u32 = 405;
-/// None of PostgreSQL's: its numbers below 16,384 are given by hand, from 8,000 on to nobody.
-const CRTREE: u32 = 8405;
 /// Bytes of a page, as PostgreSQL counts them.
 const PAGE: u64 = 8192;
 
@@ -25,7 +23,7 @@ pub fn method(kind: IndexKind) -> u32 {
     match kind {
         IndexKind::Btree => BTREE,
         IndexKind::Hash => HASH,
-        IndexKind::Crtree { .. } => CRTREE,
+        IndexKind::Crtree { .. } => fixed::CRTREE,
     }
 }
 

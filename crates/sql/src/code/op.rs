@@ -244,7 +244,8 @@ opcodes! {
     /// Starts the range scan.
     73 RangeStart { cursor: Cur, backward: Flag };
     /// Gathers the rows that may lie in a box of the cursor's index: the values are its least ones by column,
-    /// then its greatest; open where one is NULL. Whether they do is for the instructions that follow to check.
+    /// then its greatest; open where one is NULL. Whether they do is for the instructions that follow to
+    /// check.
     193 BoxProbe { cursor: Cur, values: Span };
     /// Forgets the ranges that were kept.
     190 RangesNew { cursor: Cur };

@@ -1,0 +1,78 @@
+-- ranges over several columns
+CREATE TABLE q (id int PRIMARY KEY, price numeric(12,2), size int, at timestamp, r real, d date, t time, n bigint, s smallint, f float8);
+INSERT INTO q SELECT i, (i * 37 % 1000)::numeric / 4, i * 7919 % 1000, timestamp '2026-01-01' + i * interval '1 minute', i % 97, date '2026-01-01' + i % 400, time '00:00' + i * interval '7 seconds', i::bigint * 1000000007, i % 300, sin(i) FROM generate_series(1, 3000) i;
+INSERT INTO q (id, price) VALUES (3001, 5), (3002, NULL);
+INSERT INTO q (id, price, size, f) VALUES (3003, 'NaN', 5, 'NaN'), (3004, 5, 5, 'Infinity'), (3005, 5, 5, '-Infinity');
+CREATE INDEX q_box ON q USING crtree (price, size, at);
+CREATE INDEX ON q USING crtree (f, r) WITH (bits = 16);
+CREATE INDEX ON q USING crtree (d, t, n, s);
+SELECT indexdef FROM pg_indexes WHERE tablename = 'q' ORDER BY 1;
+SELECT amname, amtype FROM pg_am WHERE amname = 'crtree';
+SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relname = 'q_box';
+EXPLAIN (COSTS off) SELECT id FROM q WHERE price BETWEEN 10 AND 12 AND size < 300;
+SELECT count(*), sum(id) FROM q WHERE price BETWEEN 10 AND 12 AND size < 300;
+SELECT count(*), sum(id) FROM q WHERE price >= 10 AND price < 12 AND size = 5 AND at > '2026-01-01 05:00';
+SELECT id FROM q WHERE price = 5 AND size = 5 ORDER BY id;
+SELECT id FROM q WHERE f > 2 AND r IS NULL ORDER BY id;
+SELECT id FROM q WHERE f > 0.999 AND r < 20 ORDER BY id;
+SELECT count(*) FROM q WHERE d = '2026-03-01' AND t < '04:00' AND n > 1000 AND s BETWEEN 1 AND 200;
+-- ends of other types
+SELECT count(*) FROM q WHERE at BETWEEN date '2026-01-02' AND date '2026-01-02' + 1 AND size BETWEEN 100::bigint AND 20000000000;
+SELECT count(*) FROM q WHERE s > 100000 AND n < 5;
+SELECT count(*) FROM q WHERE price > NULL AND size < 5;
+PREPARE p AS SELECT count(*), min(id) FROM q WHERE price BETWEEN $1 AND $2 AND size BETWEEN $3 AND $4;
+EXECUTE p(10, 20, 0, 100);
+EXECUTE p(20, 10, 0, 100);
+EXECUTE p(NULL, 10, 0, 100);
+-- the same by all rows
+SET enable_indexscan = off;
+SELECT count(*), sum(id) FROM q WHERE price BETWEEN 10 AND 12 AND size < 300;
+SELECT count(*), sum(id) FROM q WHERE price >= 10 AND price < 12 AND size = 5 AND at > '2026-01-01 05:00';
+SELECT count(*) FROM q WHERE d = '2026-03-01' AND t < '04:00' AND n > 1000 AND s BETWEEN 1 AND 200;
+SELECT count(*) FROM q WHERE at BETWEEN date '2026-01-02' AND date '2026-01-02' + 1 AND size BETWEEN 100::bigint AND 20000000000;
+EXECUTE p(10, 20, 0, 100);
+RESET enable_indexscan;
+-- changes, and a row that is seen once while it has several versions
+BEGIN;
+UPDATE q SET price = price + 0.25, size = size + 1 WHERE price BETWEEN 10 AND 20;
+UPDATE q SET price = price - 0.25 WHERE price BETWEEN 10 AND 20;
+SELECT count(*), count(DISTINCT id), sum(id) FROM q WHERE price BETWEEN 10 AND 20 AND size BETWEEN 0 AND 500;
+ROLLBACK;
+SELECT count(*), count(DISTINCT id), sum(id) FROM q WHERE price BETWEEN 10 AND 20 AND size BETWEEN 0 AND 500;
+DELETE FROM q WHERE price BETWEEN 10 AND 20 AND size < 500;
+SELECT count(*) FROM q WHERE price BETWEEN 10 AND 20 AND size < 500;
+-- joins: a box for each row
+CREATE TABLE w (lo numeric, hi numeric, most int);
+INSERT INTO w VALUES (30, 31, 100), (40, 44, 50), (NULL, 5, 5);
+SELECT w.lo, count(*) FROM w JOIN q ON q.price BETWEEN w.lo AND w.hi AND q.size <= w.most GROUP BY w.lo ORDER BY 1;
+-- intervals kept in two columns
+CREATE TABLE booked (room int, since timestamp, until timestamp);
+INSERT INTO booked SELECT i % 20, timestamp '2026-01-01' + i * interval '3 hours', timestamp '2026-01-01' + i * interval '3 hours' + (i % 7) * interval '1 hour' FROM generate_series(1, 2000) i;
+CREATE INDEX ON booked USING crtree (since, until);
+EXPLAIN (COSTS off) SELECT * FROM booked WHERE since <= '2026-02-01 06:00' AND until >= '2026-02-01';
+SELECT count(*) FROM booked WHERE since <= '2026-02-01 06:00' AND until >= '2026-02-01';
+SELECT count(*) FROM booked WHERE since <= '2026-02-01 06:00' AND until >= '2026-02-01' AND room = 7;
+-- an expression
+CREATE INDEX ON booked USING crtree ((extract(day FROM since)::int), room);
+EXPLAIN (COSTS off) SELECT count(*) FROM booked WHERE extract(day FROM since)::int = 5 AND room BETWEEN 3 AND 4;
+SELECT count(*) FROM booked WHERE extract(day FROM since)::int = 5 AND room BETWEEN 3 AND 4;
+-- what is refused
+CREATE INDEX ON q USING crtree (price);
+CREATE INDEX ON q USING crtree (id, price, size, at, r, d, t);
+CREATE TABLE other (a int, b text, c numeric, e boolean, i interval, p numeric(20,2));
+CREATE INDEX ON other USING crtree (a, b);
+CREATE INDEX ON other USING crtree (a, c);
+CREATE INDEX ON other USING crtree (a, i);
+CREATE INDEX ON other USING crtree (a, p);
+CREATE INDEX ON other USING crtree (a, a);
+CREATE UNIQUE INDEX ON q USING crtree (price, size);
+CREATE INDEX ON q USING crtree (price, size) WHERE id > 5;
+CREATE INDEX ON q USING crtree (price, size) INCLUDE (at);
+CREATE INDEX ON q USING crtree (price DESC, size);
+CREATE INDEX ON q USING crtree (price, size) WITH (bits = 12);
+CREATE INDEX ON q USING crtree (price, size) WITH (fillfactor = 70);
+ALTER TABLE q ADD EXCLUDE USING crtree (price WITH =, size WITH =);
+-- types that change
+ALTER TABLE q ALTER COLUMN size TYPE bigint;
+SELECT count(*) FROM q WHERE price BETWEEN 30 AND 40 AND size < 500;
+ALTER TABLE q ALTER COLUMN size TYPE text;
