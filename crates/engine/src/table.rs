@@ -208,7 +208,9 @@ impl KeyOf for RowKey {
     }
 }
 
-/// The key of a row's point: an index by boxes is asked for that. Without bytes where a value is NULL.
+/// The key of a row's point: an index by boxes is asked for that. NULL is at the end of its axis, so that the
+/// row is found where nothing is asked of that column; whoever asks looks at the row anyway. A row of which
+/// all values are NULL is found by no condition, and its key has no bytes.
 struct PointKey {
     row: RowKey,
 }
@@ -218,15 +220,17 @@ impl KeyOf for PointKey {
         let mut point = [0.0; MOST];
         let parts = &self.row.spec.parts;
         let mut scratch = vec![];
+        let mut nulls = 0;
         for (x, part) in point.iter_mut().zip(parts) {
             let value = row::column(&self.row.layout, row, part.0, strings, &mut scratch);
-            match coordinate(value) {
-                Some(value) => *x = crtree::coordinate(value),
-                None => return true,
-            }
+            let found = coordinate(value);
+            nulls += usize::from(found.is_none());
+            *x = crtree::coordinate(found.unwrap_or(f64::INFINITY))
         }
-        crtree::put_key(&point[..parts.len()], out);
-        false
+        if nulls < parts.len() {
+            crtree::put_key(&point[..parts.len()], out)
+        }
+        nulls > 0
     }
     fn unaffected(&self, old: &[u8], new: &[u8]) -> bool {
         self.row.unaffected(old, new)

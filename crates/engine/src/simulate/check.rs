@@ -190,8 +190,8 @@ fn table(
             c.lookup(i, &key, &mut oids).map_err(|e| e.to_string())?;
             let n = oids.iter().filter(|o| *o == oid).count();
             if is_point {
-                // A row may have an entry in more than one leaf (index/crtree/C7), and none where a value is
-                // NULL.
+                // A row may have an entry in more than one leaf (index/crtree/C7), and none where all values
+                // are NULL.
                 if (n == 0) != key.is_empty() {
                     return Err(told(format!("row {uid} stands {n} times under its point")));
                 }

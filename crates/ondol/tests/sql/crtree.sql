@@ -15,6 +15,14 @@ SELECT count(*), sum(id) FROM q WHERE price >= 10 AND price < 12 AND size = 5 AN
 SELECT id FROM q WHERE price = 5 AND size = 5 ORDER BY id;
 SELECT id FROM q WHERE f > 2 AND r IS NULL ORDER BY id;
 SELECT id FROM q WHERE f > 0.999 AND r < 20 ORDER BY id;
+-- rows that have NULL in a column of the index that nothing is asked of
+INSERT INTO q (id, price, at) VALUES (3006, 6, '2026-01-01'), (3007, NULL, '2026-01-01'), (3008, NULL, NULL);
+SELECT id, price, size FROM q WHERE price = 6 AND at = '2026-01-01' ORDER BY id;
+SELECT id FROM q WHERE price < 6 AND size < 6 ORDER BY id;
+SELECT id FROM q WHERE price > 5 AND size > 995 ORDER BY id;
+SELECT id FROM q WHERE at <= '2026-01-01' AND price IS NULL;
+UPDATE q SET size = NULL WHERE id = 3004;
+SELECT id FROM q WHERE price = 5 ORDER BY id;
 SELECT count(*) FROM q WHERE d = '2026-03-01' AND t < '04:00' AND n > 1000 AND s BETWEEN 1 AND 200;
 -- ends of other types
 SELECT count(*) FROM q WHERE at BETWEEN date '2026-01-02' AND date '2026-01-02' + 1 AND size BETWEEN 100::bigint AND 20000000000;
