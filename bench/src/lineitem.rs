@@ -3,7 +3,6 @@
 use crate::options::Common;
 use crate::random::mix;
 use crate::{Error, Result};
-use postgres::Client;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -161,7 +160,8 @@ pub fn csv(tbl: Option<&Path>, common: &Common, to: &Path) -> Result<(u64, u64)>
 }
 
 /// Makes the table in PostgreSQL, of the rows of a CSV file.
-pub fn load(client: &mut Client, csv: &Path) -> Result<()> {
+#[cfg(feature = "peers")]
+pub fn load(client: &mut postgres::Client, csv: &Path) -> Result<()> {
     client.batch_execute(TABLE)?;
     let mut writer = client.copy_in("COPY lineitem FROM STDIN (FORMAT csv)")?;
     io::copy(&mut File::open(csv)?, &mut writer)?;
