@@ -2,7 +2,8 @@
 use crate::session::named::CursorRow;
 use crate::session::settings::Settings;
 use ondol_base::pool;
-use ondol_engine::{Catalog, Connection, FunctionDef, IndexKind, Path, Returns};
+use ondol_engine::{Catalog, Connection, FunctionDef, Path, Returns};
+use ondol_sql::bind::index::method_name;
 use ondol_sql::code::Program;
 use ondol_sql::deparse;
 use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
@@ -38,14 +39,6 @@ pub(crate) fn arguments(catalog: &Catalog, path: &Path, f: &FunctionDef) -> Stri
         format!("{mode}{name}{ty}{default}")
     };
     f.args.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
-}
-
-pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
-    match kind {
-        IndexKind::Hash => "hash",
-        IndexKind::Btree => "btree",
-        IndexKind::Crtree { .. } => "crtree",
-    }
 }
 
 /// The stored byte code, readable.
@@ -91,7 +84,7 @@ pub(crate) fn rows(
                         Int4(i.def.id as i32),
                         Text(&t.def.name),
                         Text(&i.def.name),
-                        Text(kind_name(i.def.kind)),
+                        Text(method_name(i.def.kind)),
                         Bool(i.def.unique),
                         Bool(i.def.primary),
                         Text(&deparse::index::keys(&catalog, &t.def, &i.def, false)),
