@@ -18,20 +18,18 @@ fn measured(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// A field of few bytes: its length, and room for a number or a date. Made where the processor has it at
-/// hand, and appended as a whole.
-struct Short {
-    bytes: [u8; Short::ROOM],
+/// Room for a field of few bytes: its length, and a number or a date. It lies where the field will be: bytes
+/// that were written one by one and are read again soon, sixteen at once, make the processor wait.
+struct Short<'m> {
+    bytes: &'m mut [u8; ROOM],
     len: usize,
 }
 
-impl Short {
-    const ROOM: usize = 32;
-    /// More than fits makes it too long to be appended.
-    const TOO_LONG: usize = Short::ROOM + 1;
-}
+const ROOM: usize = 32;
+/// The length of what does not fit.
+const TOO_LONG: usize = ROOM + 1;
 
-impl Out for Short {
+impl Out for Short<'_> {
     #[inline]
     fn text(&mut self, text: &str) {
         self.ascii(text.as_bytes())
@@ -43,7 +41,7 @@ impl Out for Short {
                 to.copy_from_slice(bytes);
                 self.len += bytes.len()
             }
-            None => self.len = Short::TOO_LONG,
+            None => self.len = TOO_LONG,
         }
     }
     #[inline(always)]
@@ -60,15 +58,25 @@ impl Out for Short {
 
 /// Appends what `write` writes, mostly of few bytes, behind its length. It may write twice.
 #[inline(always)]
-fn short(out: &mut Vec<u8>, write: impl Fn(&mut Short), again: impl FnOnce(&mut Vec<u8>)) {
-    let mut field = Short { bytes: [0; Short::ROOM], len: 4 };
-    write(&mut field);
-    if field.len > Short::ROOM {
-        return measured(out, again);
+fn short(out: &mut Vec<u8>, write: impl Fn(&mut Short<'_>), again: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; ROOM]);
+    let len = match out.last_chunk_mut::<ROOM>() {
+        Some(bytes) => {
+            let mut field = Short { bytes, len: 4 };
+            write(&mut field);
+            let len = field.len;
+            bytes[..4].copy_from_slice(&(len as u32 - 4).to_be_bytes());
+            len
+        }
+        None => TOO_LONG,
+    };
+    if len <= ROOM {
+        out.truncate(at + len)
+    } else {
+        out.truncate(at);
+        measured(out, again)
     }
-    let length = (field.len - 4) as u32;
-    field.bytes[..4].copy_from_slice(&length.to_be_bytes());
-    out.beginning(field.bytes, field.len)
 }
 
 /// Appends a value of a type in text, as a session in these styles shows it; none are the usual ones.

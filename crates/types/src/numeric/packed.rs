@@ -29,7 +29,9 @@ pub const LONGEST: usize = 11;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packed {
     word: i64,
-    scale: u16,
+    /// As wide as the place it takes: copied with what would lie beside it, two bytes that were just written
+    /// make the processor wait.
+    scale: u64,
 }
 
 impl Type {
@@ -50,7 +52,7 @@ impl Packed {
     #[inline(always)]
     pub fn new(word: i64, scale: u16) -> Packed {
         let is_one = word.unsigned_abs() < LIMIT && scale as usize <= MAX_SCALE;
-        Packed { word: if is_one { word } else { Packed::NAN }, scale }
+        Packed { word: if is_one { word } else { Packed::NAN }, scale: scale.into() }
     }
 
     #[inline(always)]
@@ -60,7 +62,7 @@ impl Packed {
 
     #[inline(always)]
     pub fn scale(self) -> u16 {
-        self.scale
+        self.scale as u16
     }
 
     /// The value times `10^scale`; nothing of NaN.
@@ -72,7 +74,7 @@ impl Packed {
     #[inline]
     pub fn numeric(self) -> Numeric {
         Numeric(match self.units() {
-            Some(m) => Small { m: m.into(), scale: self.scale },
+            Some(m) => Small { m: m.into(), scale: self.scale() },
             None => NaN,
         })
     }
@@ -80,7 +82,7 @@ impl Packed {
     /// `None` unless the value with that scale is the same, and fits a word.
     fn scaled(m: i128, own: u16, scale: u16) -> Option<Packed> {
         if m == 0 {
-            return Some(Packed { word: 0, scale });
+            return Some(Packed { word: 0, scale: scale.into() });
         }
         let factor = i128::try_from(*POW10.get(usize::from(own.abs_diff(scale)))?).ok()?;
         let m = if own <= scale {
@@ -91,14 +93,14 @@ impl Packed {
             return None;
         };
         let word = i64::try_from(m).ok().filter(|w| w.unsigned_abs() < LIMIT)?;
-        Some(Packed { word, scale })
+        Some(Packed { word, scale: scale.into() })
     }
 
     /// The value in a column of that scale. `None` where it is not one of such a column's.
     pub fn of(n: &Numeric, scale: u16) -> Option<Packed> {
         match n.0 {
             Small { m, scale: own } => Packed::scaled(m, own, scale),
-            NaN => Some(Packed { word: Packed::NAN, scale }),
+            NaN => Some(Packed { word: Packed::NAN, scale: scale.into() }),
             _ => None,
         }
     }
@@ -108,7 +110,7 @@ impl Packed {
     pub fn of_encoded(b: &[u8], scale: u16) -> Option<Packed> {
         match read_short(b) {
             Some((word, own)) if own == u32::from(scale) && word.unsigned_abs() < LIMIT => {
-                Some(Packed { word, scale })
+                Some(Packed { word, scale: scale.into() })
             }
             _ => Packed::of(&Numeric::decode(b), scale),
         }
@@ -118,16 +120,16 @@ impl Packed {
     #[inline]
     pub fn with_scale(self, scale: u16) -> Option<Packed> {
         match self.units() {
-            _ if self.scale == scale => Some(self),
-            None => Some(Packed { scale, ..self }),
-            Some(m) => Packed::scaled(m.into(), self.scale, scale),
+            _ if self.scale() == scale => Some(self),
+            None => Some(Packed { scale: scale.into(), ..self }),
+            Some(m) => Packed::scaled(m.into(), self.scale(), scale),
         }
     }
 
     /// The stored form, in the buffer.
     #[inline]
     pub fn encoded(self, buffer: &mut [u8; LONGEST]) -> &[u8] {
-        let len = write_packed(self.units(), self.scale, buffer);
+        let len = write_packed(self.units(), self.scale(), buffer);
         &buffer[..len]
     }
 
@@ -142,14 +144,14 @@ impl Packed {
     pub(crate) fn stays(self, to: Type) -> bool {
         let Some((precision, scale)) = to.numeric_mod() else { return true };
         let limit = POW10.get(precision as usize).copied().unwrap_or(u128::MAX);
-        i32::from(self.scale) == scale && self.units().is_some_and(|m| u128::from(m.unsigned_abs()) < limit)
+        i32::from(self.scale()) == scale && self.units().is_some_and(|m| u128::from(m.unsigned_abs()) < limit)
     }
 
     /// Appends the text PostgreSQL shows.
     #[inline]
     pub fn write(self, out: &mut impl Out) {
         match self.units() {
-            Some(m) => write_scaled(m, self.scale.into(), out),
+            Some(m) => write_scaled(m, self.scale().into(), out),
             None => out.ascii(b"NaN"),
         }
     }
@@ -159,7 +161,7 @@ impl Packed {
     pub fn order(self, other: Packed) -> Ordering {
         match (self.units(), other.units()) {
             _ if self.scale == other.scale => self.word.cmp(&other.word),
-            (Some(a), Some(b)) => cmp_small(a.into(), self.scale, b.into(), other.scale),
+            (Some(a), Some(b)) => cmp_small(a.into(), self.scale(), b.into(), other.scale()),
             (a, b) => a.is_none().cmp(&b.is_none()),
         }
     }
@@ -168,7 +170,7 @@ impl Packed {
     #[inline]
     pub fn order_encoded(self, b: &[u8]) -> Ordering {
         match (self.units(), read_small(b)) {
-            (Some(m), Some((n, scale))) => cmp_small(m.into(), self.scale, n, scale),
+            (Some(m), Some((n, scale))) => cmp_small(m.into(), self.scale(), n, scale),
             _ => self.numeric().cmp(&Numeric::decode(b)),
         }
     }
@@ -179,7 +181,7 @@ impl Numeric {
     #[inline]
     pub fn add_packed(&mut self, p: Packed) {
         if let (Small { m, scale }, Some(n)) = (&mut self.0, p.units())
-            && *scale == p.scale
+            && *scale == p.scale()
             && let Some(sum) = m.checked_add(n.into()).filter(|m| *m != i128::MIN)
         {
             *m = sum;
