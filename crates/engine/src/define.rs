@@ -459,6 +459,10 @@ impl Connection {
         let (table, name, primary) = (&table.into(), &*wanted.name, wanted.primary);
         let index_name = &Name::new(table.schema, name);
         let def = wanted.clone();
+        if def.unique && matches!(def.kind, IndexKind::Crtree { .. }) {
+            // Equal points may be anywhere in it.
+            return Err(SqlError::unsupported("a unique index of the method \"crtree\""));
+        }
         let wanted = |c: &Catalog| claims::create_index(c, table, name);
         self.defining(wanted, |me, c| {
             free_name(c, index_name)?;

@@ -1,7 +1,7 @@
 //! Filling new indexes from the rows of their tables, on all cores: at opening, and for CREATE INDEX.
 //!
 //! ```text
-//! scan    parts of all tables: rows ──> keys ──> hash indexes, in batches; B+-trees' gatherers
+//! scan    parts of all tables: rows ──> keys ──> hash indexes, in batches; trees' gatherers
 //! sort    parts of all trees ──> leaves
 //! insert  what memory was refused to for the above: entry by entry
 //! ```
@@ -23,8 +23,8 @@ use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
 use ondol_base::{pool, thread};
 use ondol_durability::page::PAGES_PER_SEGMENT;
-use ondol_index::btree::{BulkError, Gather, Load};
 use ondol_index::hash::{HashIndex, hash_key};
+use ondol_index::load::{BulkError, Gather, Load};
 use ondol_kernel::collect::Item;
 use ondol_kernel::heap::{Part, Slots};
 use ondol_kernel::memory::Space;
@@ -190,15 +190,14 @@ impl Target {
 
 impl Unit {
     fn new(kernel: &Kernel, table: Arc<Table>, indexes: Vec<Arc<TableIndex>>, from: From) -> Unit {
-        let trees = indexes.iter().any(|i| i.index.as_btree().is_some());
+        let trees = indexes.iter().any(|i| i.index.as_hash().is_none());
         let expected = if trees { table.count_rows() } else { 0 };
         let mut samples = vec![vec![]; indexes.len()];
         if expected as usize > 4 * SAMPLE {
             sample(kernel, &table, &indexes, from, &mut samples)
         }
         let targets = indexes.into_iter().zip(samples).map(|(index, sample)| {
-            let tree = index.index.as_btree();
-            let load = Mutex::new(tree.map(|t| t.load(index.def.unique, expected, &sample)));
+            let load = Mutex::new(index.index.load(index.def.unique, expected, &sample));
             Target { index, load, refused: AtomicBool::new(false) }
         });
         Unit { targets: targets.collect(), segments: table.store.rows.segment_parts(), table }

@@ -8,7 +8,9 @@ use ondol_base::oid::Oid;
 use ondol_index::btree::BTree;
 use ondol_index::crtree::CrTree;
 use ondol_index::hash::HashIndex;
+use ondol_index::load::Load;
 use ondol_index::{Dead, Index, IndexRef, Moves, OutOfMemory, Seen};
+use std::sync::Arc;
 
 /// What a key begins with whose first part is not NULL (`types::key`).
 const KNOWN: u8 = 1;
@@ -62,6 +64,9 @@ impl Index for Members {
     }
     fn verify(&self, each: &mut dyn FnMut(&[u8], Oid)) -> Result<(), String> {
         self.0.verify(each)
+    }
+    fn load(&self, unique: bool, expected: u64, sample: &[(Vec<u8>, Oid)]) -> Option<Arc<dyn Load>> {
+        self.0.load(unique, expected, sample)
     }
     fn as_btree(&self) -> Option<&BTree> {
         self.0.as_btree()

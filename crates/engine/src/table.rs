@@ -225,7 +225,7 @@ impl KeyOf for PointKey {
             let value = row::column(&self.row.layout, row, part.0, strings, &mut scratch);
             let found = coordinate(value);
             nulls += usize::from(found.is_none());
-            *x = crtree::coordinate(found.unwrap_or(f64::INFINITY))
+            *x = found.unwrap_or(f64::MAX)
         }
         if nulls < parts.len() {
             crtree::put_key(&point[..parts.len()], out)

@@ -25,7 +25,8 @@
 //! and one leaf node of each run of children that it has used up.
 //!
 //! Equal keys: n OIDs under one key are n entries in order of their OIDs; nothing degrades.
-use crate::latch::{self, Changed, Checked, Latched, Versioned};
+use crate::latch::{self, Changed, Checked, Latched, Spare, SpareNodes, Versioned};
+use crate::load::Load;
 use crate::{Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, entry_oid, slab::Slab, stripes::Stripes};
 use key::{Blob, BlobHeap, Position, Probe, SHORT, WORDS};
 use node::{Form, Node};
@@ -42,10 +43,9 @@ mod key;
 mod load;
 mod node;
 mod verify;
-pub use bulk::{Builder, BulkError, Run};
+pub use bulk::{Builder, Run};
 pub use cursor::{Cursor, Direction, Range};
 pub use key::{KeyShape, prefix_successor};
-pub use load::{Gather, Load, Twins};
 
 /// A handle; cursors hold the tree itself.
 pub struct BTree {
@@ -159,10 +159,6 @@ impl Tree {
         node.set(2, 0);
         node.set_meta(0, level);
         Ok(node)
-    }
-    fn give_back(&self, node: Node) {
-        let spare = if node.level() == 0 { &self.spare_leaves } else { &self.spare_inner };
-        spare.lock().push(node)
     }
 
     /// The root and its version.
@@ -653,21 +649,11 @@ fn bytes_of(p: &Position) -> Vec<u8> {
     out
 }
 
-/// A fresh node that goes back if it is not used.
-struct Spare<'a> {
-    tree: &'a Tree,
-    node: Node,
-}
-impl Spare<'_> {
-    fn keep(self) -> Node {
-        let node = self.node;
-        std::mem::forget(self);
-        node
-    }
-}
-impl Drop for Spare<'_> {
-    fn drop(&mut self) {
-        self.tree.give_back(self.node)
+impl SpareNodes for Tree {
+    type Node = Node;
+    fn give_back(&self, node: Node) {
+        let spare = if node.level() == 0 { &self.spare_leaves } else { &self.spare_inner };
+        spare.lock().push(node)
     }
 }
 
@@ -728,6 +714,9 @@ impl Index for BTree {
     }
     fn verify(&self, each: &mut dyn FnMut(&[u8], Oid)) -> Result<(), String> {
         self.tree.verify(each)
+    }
+    fn load(&self, unique: bool, expected: u64, sample: &[(Vec<u8>, Oid)]) -> Option<Arc<dyn Load>> {
+        Some(BTree::load(self, unique, expected, sample))
     }
     fn as_btree(&self) -> Option<&BTree> {
         Some(self)

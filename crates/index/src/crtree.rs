@@ -21,7 +21,9 @@
 //! - **C5** An insert changes the version of a node that any earlier search of a box with the point has seen,
 //!   if that is still a node: the leaf, or the lowest node on the way there that the search has seen, since
 //!   that one's entry did not have the point. Nodes that are split or taken out get new versions too, their
-//!   parents as well. What a transaction's own changes do to versions is told to it ([`Moved`]).
+//!   parents as well. What a transaction's own changes do to versions is told to it ([`Moved`]): where it
+//!   makes an entry larger, or the cells that all of a node's are of, the children are to be remembered too,
+//!   as they are while the node is latched. What comes into the larger entry changes such a child.
 //! - **C6** Codes are made finer only from full coordinates, and the tree has none: when a leaf is split it
 //!   asks for the keys of its rows ([`Keys`]), of all their versions. An entry becomes an entry for each of
 //!   them that it stood for; one that stands for none is nobody's (`kernel::collect`, C4), and goes.
@@ -30,7 +32,8 @@
 //!   each for all that its entry stands for.
 //!
 //! Equal points: nothing tells their entries apart but the OID, so removal among n equal ones looks at n.
-use crate::latch::{self, Changed, Checked, Latched, Versioned};
+use crate::latch::{self, Changed, Checked, Latched, Spare, SpareNodes, Versioned};
+use crate::load::Load;
 use crate::{Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, entry_oid, slab::Slab, stripes::Stripes};
 use node::{Form, Item, Masks, Node};
 use ondol_base::epoch::Guard;
@@ -39,17 +42,18 @@ use ondol_base::sim::mutated;
 use ondol_base::sync::{Mutex, spin_wait, yield_point};
 use search::Aim;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-mod bulk;
 mod grid;
 mod lanes;
+mod load;
+mod nearest;
 mod node;
 mod search;
 mod split;
 mod verify;
-pub use bulk::Entry;
-pub use grid::coordinate;
+pub use load::Entry;
+pub use nearest::{Near, Nearest};
 pub use search::Search;
 
 /// The most dimensions.
@@ -57,7 +61,7 @@ pub const MOST: usize = 6;
 /// log2 of a node's bytes.
 const NODE: u32 = 10;
 
-/// Coordinates; those behind a tree's dimensions are zero.
+/// Coordinates, finite and without a negative zero; those behind a tree's dimensions are zero.
 pub type Point = [f64; MOST];
 
 /// A box, its edges included.
@@ -99,9 +103,10 @@ pub trait Keys: Send + Sync {
     }
 }
 
-/// Appends the key of a point: its coordinates, of which none is NaN. A key without bytes has no entry.
+/// Appends the key of a point. A key without bytes has no entry.
 pub fn put_key(point: &[f64], out: &mut Vec<u8>) {
     for x in point {
+        debug_assert!(x.is_finite());
         out.extend_from_slice(&grid::to_word(*x).to_be_bytes())
     }
 }
@@ -246,7 +251,12 @@ impl Tree {
     fn confirm(&self, parent: Parent, node: Node) -> Checked<()> {
         match parent {
             Some(_) if mutated("way_not_confirmed") => Ok(()), // C2
-            Some((above, version, _)) => above.check(version),
+            Some((above, version, _)) => {
+                // Who latches the parent to make an entry smaller looks at the child thereafter: one of both
+                // sees the other's latch.
+                fence(Ordering::SeqCst);
+                above.check(version)
+            }
             // An old root, once split, is no root any more.
             None if self.root.load(Ordering::Acquire) == node.line => Ok(()),
             None => Err(Changed),
@@ -327,12 +337,14 @@ impl Tree {
         Ok(Ok(!stood))
     }
 
-    /// Stretches a latched node so that it has a point.
-    fn stretch(&self, node: Node, level: u32, p: &Point) {
+    /// Stretches a latched node so that it has a point; false if it has it already.
+    fn stretch(&self, node: Node, level: u32, p: &Point) -> bool {
         let point = Rect { low: *p, high: *p };
-        if node.count() == 0 || !node.rect(&self.form).has(self.form.dimensions, &point) {
+        let is_outside = node.count() == 0 || !node.rect(&self.form).has(self.form.dimensions, &point);
+        if is_outside {
             node.stretch(&self.form, level, p)
         }
+        is_outside
     }
 
     /// Which entry of a leaf, latched or checked afterwards, has these codes and this OID.
@@ -402,12 +414,19 @@ impl Tree {
         yield_point();
         held.changed = !mutated("inner_version_kept");
         let after = version + if held.changed { 2 } else { 0 };
-        self.stretch(node, level, p);
+        let is_stretched = self.stretch(node, level, p);
         node.widen_entry(form, level, i, p);
-        drop(held);
         if let Some(moves) = moves {
-            moves.push(Moved { from: node.seen(version), to: node.seen(after), also: None })
+            let now = node.seen(after);
+            moves.push(Moved { from: node.seen(version), to: now, also: None });
+            // C5. Nobody who has a child latched waits for this node.
+            let children = if is_stretched { 0..node.count() } else { i..i + 1 };
+            for child in children.map(|i| self.node(node.child(form, i))) {
+                let also = Some(child.seen(latch::read(child.version())));
+                moves.push(Moved { from: now, to: now, also })
+            }
         }
+        drop(held);
         Ok(after)
     }
 
@@ -458,11 +477,12 @@ impl Tree {
             }
         };
         let above_level = level + 1;
+        let before = node.count() as i64;
         if level == 0 {
-            self.entries.add(0, items.len() as i64 - node.count() as i64);
             // Much of it was nobody's (C6).
             if items.len() <= form.leaf.capacity * 3 / 4 {
-                node.fill(form, level, &items, &least);
+                node.fill(form, level, &mut items, &least);
+                self.entries.add(0, node.count() as i64 - before);
                 if let (Some((n, _, i)), false) = (parent, items.is_empty()) {
                     n.set_entry_rect(form, above_level, i, &node.rect(form))
                 }
@@ -473,17 +493,22 @@ impl Tree {
         let beside = parent.map_or([0; MOST], |(n, _, i)| n.beside(form, above_level, i));
         let place = split::divide(form.dimensions, &mut items, &beside);
         let new = new.keep();
-        new.fill(form, level, &items[place..], &least);
+        // Read before anybody can come by.
+        let also = new.seen(new.version().load(Ordering::Relaxed));
+        new.fill(form, level, &mut items[place..], &least);
         new.set_link(node.sequence(), node.link());
         // Whoever reads the count before this finds the link.
         let sequence = self.splits.fetch_add(1, Ordering::AcqRel) + 1;
         node.set_link(sequence, Some(new.line));
-        node.fill(form, level, &items[..place], &least);
-        let halves = [node, new].map(|n| Item { rect: n.rect(form), word: u64::from(n.line) });
+        node.fill(form, level, &mut items[..place], &least);
+        if level == 0 {
+            self.entries.add(0, (node.count() + new.count()) as i64 - before);
+        }
+        let mut halves = [node, new].map(|n| Item { rect: n.rect(form), word: u64::from(n.line) });
         match (above, parent) {
             (Some(above), _) => {
                 let above = above.keep();
-                above.fill(form, above_level, &halves, &[i32::MIN; MOST]);
+                above.fill(form, above_level, &mut halves, &[i32::MIN; MOST]);
                 yield_point();
                 self.root.store(above.line, Ordering::Release);
             }
@@ -493,7 +518,7 @@ impl Tree {
             }
             (None, None) => {}
         }
-        told(moves, Some(new.seen(new.version().load(Ordering::Relaxed))));
+        told(moves, Some(also));
         Ok(Ok(()))
     }
 
@@ -504,6 +529,7 @@ impl Tree {
         let outer = |i: usize| node.entry_rect(form, level, i).within(form.dimensions, &whole);
         let mut items = Vec::with_capacity(count + 8);
         if level > 0 {
+            fence(Ordering::SeqCst); // see `confirm`
             for i in 0..count {
                 let child = self.node(node.child(form, i));
                 let rect = self.rect_of(child).unwrap_or_else(|| outer(i));
@@ -663,26 +689,15 @@ impl Tree {
         drop((gone, upper));
         let (tree, line) = (self.clone(), leaf.line);
         // C4.
-        guard.retire(move || tree.spare.lock().push(line));
+        guard.retire(move || tree.give_back(tree.node(line)));
         Ok(())
     }
 }
 
-/// A fresh node that goes back if it is not used.
-struct Spare<'a> {
-    tree: &'a Tree,
-    node: Node,
-}
-impl Spare<'_> {
-    fn keep(self) -> Node {
-        let node = self.node;
-        std::mem::forget(self);
-        node
-    }
-}
-impl Drop for Spare<'_> {
-    fn drop(&mut self) {
-        self.tree.spare.lock().push(self.node.line)
+impl SpareNodes for Tree {
+    type Node = Node;
+    fn give_back(&self, node: Node) {
+        self.spare.lock().push(node.line)
     }
 }
 
@@ -726,6 +741,9 @@ impl Index for CrTree {
     }
     fn verify(&self, each: &mut dyn FnMut(&[u8], Oid)) -> Result<(), String> {
         self.tree.verify(each)
+    }
+    fn load(&self, _: bool, expected: u64, sample: &[(Vec<u8>, Oid)]) -> Option<Arc<dyn Load>> {
+        Some(CrTree::load(self, expected, sample))
     }
     fn as_crtree(&self) -> Option<&CrTree> {
         Some(self)

@@ -96,3 +96,28 @@ impl<N: Versioned> Drop for Latched<N> {
         }
     }
 }
+
+/// An index that has a list of nodes for use again.
+pub(crate) trait SpareNodes {
+    type Node: Copy;
+    /// Takes a node that nobody can reach.
+    fn give_back(&self, node: Self::Node);
+}
+
+/// A fresh node that goes back if it is not used.
+pub(crate) struct Spare<'a, T: SpareNodes> {
+    pub(crate) tree: &'a T,
+    pub(crate) node: T::Node,
+}
+impl<T: SpareNodes> Spare<'_, T> {
+    pub(crate) fn keep(self) -> T::Node {
+        let node = self.node;
+        std::mem::forget(self);
+        node
+    }
+}
+impl<T: SpareNodes> Drop for Spare<'_, T> {
+    fn drop(&mut self) {
+        self.tree.give_back(self.node)
+    }
+}

@@ -26,6 +26,7 @@ pub mod btree;
 pub mod crtree;
 pub mod hash;
 mod latch;
+pub mod load;
 mod slab;
 mod stripes;
 
@@ -133,6 +134,12 @@ pub trait Index: Send + Sync {
     /// every entry (the key where the index stores it, else what is known of its hash as 8 bytes, big-endian:
     /// see [`hash::HashIndex::verify_bits`]).
     fn verify(&self, each: &mut dyn FnMut(&[u8], Oid)) -> Result<(), String>;
+    /// Begins to fill the index, which must be empty and which nobody else changes before it is finished, if
+    /// it can be built at once. `expected`: entries to come; `sample`: some thousand of them.
+    fn load(&self, unique: bool, expected: u64, sample: &[(Vec<u8>, Oid)]) -> Option<Arc<dyn load::Load>> {
+        let _ = (unique, expected, sample);
+        None
+    }
     fn as_btree(&self) -> Option<&btree::BTree> {
         None
     }

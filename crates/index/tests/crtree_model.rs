@@ -2,8 +2,10 @@
 //! rows of several versions, entries that go, memory limits, trees built at once.
 mod common;
 use common::{Limit, Random, Versions, oid_of, seeds};
-use ondol_base::epoch::Epochs;
-use ondol_index::crtree::{CrTree, Entry, MOST, Point, Rect, Search, coordinate, put_key};
+use ondol_base::epoch::{Epochs, Guard};
+use ondol_base::oid::Oid;
+use ondol_index::crtree::{CrTree, Entry, MOST, Near, Nearest, Point, Rect, Search, put_key};
+use ondol_index::load::BulkError;
 use ondol_index::{Index, OutOfMemory};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,6 +24,11 @@ enum Kind {
     Near,
 }
 const KINDS: [Kind; 5] = [Kind::Uniform, Kind::Few, Kind::Wild, Kind::Ascending, Kind::Near];
+
+/// As a tree wants it.
+fn coordinate(x: f64) -> f64 {
+    if x.is_nan() { f64::MAX } else { x.clamp(f64::MIN, f64::MAX) + 0.0 }
+}
 
 fn point(r: &mut Random, kind: Kind, dimensions: usize, step: u64) -> Point {
     let mut p = [0.0; MOST];
@@ -69,6 +76,62 @@ fn rect(r: &mut Random, kind: Kind, dimensions: usize, steps: u64) -> Rect {
 
 fn is_within(p: &Point, rect: &Rect, dimensions: usize) -> bool {
     (0..dimensions).all(|d| rect.low[d] <= p[d] && p[d] <= rect.high[d])
+}
+
+/// A point whose neighbours are asked for, of all or of a box, in all or some of the dimensions.
+fn near(r: &mut Random, kind: Kind, dimensions: usize, steps: u64) -> Near {
+    let all = (1 << dimensions) - 1;
+    let step = r.below(steps + 1);
+    Near {
+        to: point(r, kind, dimensions, step),
+        counted: if r.below(3) == 0 { r.below(all) as u32 + 1 } else { all as u32 },
+        within: match r.below(2) {
+            0 => Rect { low: [-f64::MAX; MOST], high: [f64::MAX; MOST] },
+            _ => rect(r, kind, dimensions, steps),
+        },
+    }
+}
+
+/// How far a point is in some of the dimensions.
+fn distance(p: &Point, near: &Near) -> f64 {
+    let away = (0..MOST).filter(|d| near.counted >> d & 1 == 1).map(|d| (p[d] - near.to[d]).abs());
+    let most = away.clone().fold(0.0, f64::max);
+    if most == 0.0 || most.is_infinite() {
+        return most;
+    }
+    // Divided by a power of two, so that no square is too large or too small.
+    let unit = f64::from_bits(most.to_bits() & !(u64::MAX >> 12)).max(f64::MIN_POSITIVE);
+    away.map(|x| (x / unit) * (x / unit)).sum::<f64>().sqrt() * unit
+}
+
+/// The neighbours of a point are given nearest first, and all that are as near as is asked for.
+fn neighbours(tree: &CrTree, rows: &Versions, near: &Near, most: usize, guard: &Guard<'_>) {
+    let dimensions = tree.dimensions();
+    let keys = |oid: u64| rows.of(oid).into_iter().map(|k| common::point(&k));
+    let of = |oid: u64| {
+        let own = keys(oid).filter(|p| is_within(p, &near.within, dimensions));
+        own.map(|p| distance(&p, near)).fold(f64::INFINITY, f64::min)
+    };
+    let mut given = BTreeSet::new();
+    let (mut before, mut found, mut limit) = (0.0, Vec::<f64>::new(), f64::INFINITY);
+    let each = &mut |least: f64, oid: Oid| {
+        assert!(least >= before && least <= limit, "{least} after {before}, up to {limit}");
+        before = least;
+        // Nothing that the entry may stand for is nearer.
+        let any = keys(oid.bits()).map(|p| distance(&p, near)).fold(0.0, f64::max);
+        assert!(least <= any, "{oid:?} is {any} away at the most, not {least}");
+        if given.insert(oid.bits()) && of(oid.bits()) < f64::INFINITY {
+            found.push(of(oid.bits()));
+            found.sort_by(f64::total_cmp);
+        }
+        limit = if found.len() < most { f64::INFINITY } else { found[most - 1] };
+        limit
+    };
+    let reached = tree.nearest(guard, near, &mut Nearest::default(), each, None);
+    for (oid, _) in rows.all() {
+        let is_near = of(oid) <= reached && of(oid) < f64::INFINITY;
+        assert!(!is_near || given.contains(&oid), "{oid} is missed, {} away, up to {reached}", of(oid));
+    }
 }
 
 /// Every version has an entry that stands for it, and every entry a version.
@@ -126,6 +189,10 @@ fn history(kind: Kind, dimensions: usize, bits: u32, steps: u64, seed: u64) {
                     assert!(!out.contains(&oid_of(oid)), "an entry of {oid} has stayed");
                 }
             }
+            18 => {
+                let near = near(&mut r, kind, dimensions, step);
+                neighbours(&tree, &rows, &near, 1 + r.below(30) as usize, &guard)
+            }
             _ => {
                 let rect = rect(&mut r, kind, dimensions, step);
                 out.clear();
@@ -172,6 +239,48 @@ fn histories() {
     })
 }
 
+fn padded<const D: usize>(at: &[f64; D]) -> Point {
+    let mut p = [0.0; MOST];
+    p[..D].copy_from_slice(at);
+    p
+}
+
+/// What is refused memory leaves nothing but the empty tree.
+#[test]
+fn a_load_that_is_refused_memory_leaves_an_empty_tree() {
+    let mut r = Random(5);
+    let all: Vec<_> =
+        (0..40_000).map(|n| (key_of(&point(&mut r, Kind::Uniform, 3, n), 3), oid_of(16 * n + 16))).collect();
+    let (mut refused, mut built) = (0, 0);
+    for limit in (100..6000).step_by(117) {
+        let budget = Limit::new(limit << 10);
+        let tree = CrTree::new(3, 8, Versions::new(), budget.clone()).unwrap();
+        let load = tree.load(1 << 20, &all[..3000]);
+        let mut gatherer = load.clone().gatherer();
+        let mut done = all.iter().try_for_each(|(k, o)| gatherer.push(k, *o)).map_err(BulkError::from);
+        drop(gatherer);
+        for part in 0..load.parts() {
+            done = done.and_then(|()| load.part(part, None).map(|_| ()))
+        }
+        done = done.and_then(|()| load.finish());
+        drop(load);
+        match done {
+            Ok(()) => {
+                built += 1;
+                assert_eq!(tree.entries(), 40_000)
+            }
+            Err(e) => {
+                refused += 1;
+                assert_eq!((e, tree.entries(), tree.height()), (BulkError::OutOfMemory, 0, 1))
+            }
+        }
+        tree.verify(&mut |_, _| ()).unwrap();
+        drop(tree);
+        assert_eq!(budget.used(), 0);
+    }
+    assert!(refused > 5 && built > 5, "{refused} refused, {built} built");
+}
+
 #[test]
 fn trees_built_at_once() {
     fn build<const D: usize>(kind: Kind, bits: u32, count: u64, seed: u64) {
@@ -186,7 +295,23 @@ fn trees_built_at_once() {
             rows.add(16 * n + 16, &key_of(&p, D));
             entries.push(Entry::<D> { at: std::array::from_fn(|d| p[d]), word: 16 * n + 16 });
         }
-        let tree = CrTree::bulk(bits, rows.clone(), budget.clone(), entries).unwrap();
+        let tree = if seed % 2 == 0 {
+            CrTree::bulk(bits, rows.clone(), budget.clone(), entries).unwrap()
+        } else {
+            // By several threads, in as many parts as if there were more.
+            let tree = CrTree::new(D, bits, rows.clone(), budget.clone()).unwrap();
+            let all: Vec<_> = entries.iter().map(|e| (key_of(&padded(&e.at), D), oid_of(e.word))).collect();
+            let load = tree.load(count * 100, &all[..all.len().min(2000)]);
+            std::thread::scope(|s| {
+                for part in all.chunks(all.len() / 3 + 1) {
+                    let mut gatherer = load.clone().gatherer();
+                    s.spawn(move || part.iter().for_each(|(k, o)| gatherer.push(k, *o).unwrap()));
+                }
+            });
+            assert_eq!((0..load.parts()).map(|p| load.part(p, None).unwrap()).sum::<u64>(), count);
+            load.finish().unwrap();
+            tree
+        };
         assert_eq!(tree.entries(), count);
         verify(&tree, &rows);
         let (mut search, mut out) = (Search::new(), Vec::new());

@@ -2,16 +2,17 @@
 //! notices anything.
 //!
 //! - **U1** What was put in before a search begins, and stays, is found by it, whatever is split and
-//!   stretched meanwhile.
-//! - **U2** Two searches of a box between which no remembered node changed give the same.
+//!   stretched meanwhile; by a box and among the neighbours of a point.
+//! - **U2** Two searches of a box, or of neighbours, between which no remembered node changed give the same.
 #![allow(unsafe_code)] // Seen nodes are read again: their index lives.
 mod common;
 use common::{Limit, Random, Versions, oid_of};
-use ondol_base::epoch::Epochs;
+use ondol_base::epoch::{Epochs, Guard};
+use ondol_base::oid::Oid;
 use ondol_base::sim::{Config, World};
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
-use ondol_index::crtree::{CrTree, MOST, Point, Rect, Search, put_key};
+use ondol_index::crtree::{CrTree, MOST, Near, Nearest, Point, Rect, Search, put_key};
 use ondol_index::{Index, Seen};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,24 @@ fn key_of(p: &Point, dimensions: usize) -> Vec<u8> {
     let mut key = vec![];
     put_key(&p[..dimensions], &mut key);
     key
+}
+
+/// What may be as near as that to a point.
+fn around(
+    tree: &CrTree,
+    guard: &Guard<'_>,
+    (to, limit): (&Point, f64),
+    nearest: &mut Nearest,
+    out: &mut Vec<Oid>,
+    seen: Option<&mut Vec<Seen>>,
+) {
+    let counted = (1 << tree.dimensions()) - 1;
+    let near = Near { to: *to, counted, within: Rect { low: [f64::MIN; MOST], high: [f64::MAX; MOST] } };
+    let each = &mut |_: f64, oid| {
+        out.push(oid);
+        limit
+    };
+    tree.nearest(guard, &near, nearest, each, seen);
 }
 
 /// A tree that grows while what it has is looked for: how often that was missed (U1).
@@ -57,7 +76,7 @@ fn growth(seed: u64, dimensions: usize, bits: u32, each: u64) -> u64 {
         .collect();
     let me = epochs.join(0);
     let mut r = Random(seed + 77);
-    let (mut missed, mut search, mut out) = (0, Search::new(), vec![]);
+    let (mut missed, mut search, mut nearest, mut out) = (0, Search::new(), Nearest::default(), vec![]);
     loop {
         let is_over = growing.load(Ordering::Relaxed) == 0;
         let known = there.lock().clone();
@@ -70,7 +89,11 @@ fn growth(seed: u64, dimensions: usize, bits: u32, each: u64) -> u64 {
             let wide = r.below(dimensions as u64 + 1) as usize;
             rect.high[..wide].iter_mut().for_each(|x| *x += r.below(100) as f64);
             out.clear();
-            tree.search(&me.pin(), &rect, &mut search, &mut out, None);
+            if r.below(3) == 0 {
+                around(&tree, &me.pin(), (p, r.below(100) as f64), &mut nearest, &mut out, None)
+            } else {
+                tree.search(&me.pin(), &rect, &mut search, &mut out, None)
+            }
             missed += !out.contains(&oid_of(*oid)) as u64;
         }
         if is_over {
@@ -147,10 +170,15 @@ fn phantoms(seed: u64, bits: u32, steps: u64) -> u64 {
         .collect();
     let me = epochs.join(0);
     let mut r = Random(seed + 2);
-    let mut search = Search::new();
-    let mut scan = |rect: &Rect, seen: &mut Vec<Seen>| {
+    let (mut search, mut nearest) = (Search::new(), Nearest::default());
+    let mut scan = |rect: &Rect, by: f64, seen: &mut Vec<Seen>| {
         let mut out = vec![];
-        tree.search(&me.pin(), rect, &mut search, &mut out, Some(seen));
+        if by > 0.0 {
+            let middle = std::array::from_fn(|d| (rect.low[d] + rect.high[d]) / 2.0);
+            around(&tree, &me.pin(), (&middle, by), &mut nearest, &mut out, Some(seen))
+        } else {
+            tree.search(&me.pin(), rect, &mut search, &mut out, Some(seen))
+        }
         out.sort_unstable();
         out.dedup();
         out
@@ -163,11 +191,12 @@ fn phantoms(seed: u64, bits: u32, steps: u64) -> u64 {
         let by = r.below(60) as f64;
         let rect = Rect { low: p.map(|x| x - by), high: p.map(|x| x + by) };
         let mut seen = vec![];
-        let found = scan(&rect, &mut seen);
-        remembered.push((rect, found, seen));
+        let by = if r.below(3) == 0 { by } else { 0.0 };
+        let found = scan(&rect, by, &mut seen);
+        remembered.push((rect, by, found, seen));
         if remembered.len() > 6 {
-            let (rect, found, seen) = remembered.remove(0);
-            let now = scan(&rect, &mut vec![]);
+            let (rect, by, found, seen) = remembered.remove(0);
+            let now = scan(&rect, by, &mut vec![]);
             // SAFETY: the tree outlives this function's use of what was seen in it.
             let unchanged = seen.iter().all(|s| unsafe { s.unchanged() });
             phantoms += (unchanged && now != found) as u64;
@@ -178,7 +207,7 @@ fn phantoms(seed: u64, bits: u32, steps: u64) -> u64 {
     tree.cells(&mut |oid, same| wrong += !rows.of(oid.bits()).iter().any(|k| same(k)) as u64);
     for (oid, keys) in rows.all() {
         let at = common::point(&keys[0]);
-        wrong += !scan(&Rect { low: at, high: at }, &mut vec![]).contains(&oid_of(oid)) as u64
+        wrong += !scan(&Rect { low: at, high: at }, 0.0, &mut vec![]).contains(&oid_of(oid)) as u64
     }
     phantoms + wrong
 }
@@ -196,9 +225,10 @@ fn worlds() -> u64 {
 
 #[test]
 fn each_is_noticed_and_nothing_else() {
-    let variants: [(&'static str, Game); 9] = [
+    let variants: [(&'static str, Game); 10] = [
         ("link_not_followed", small_nodes),
         ("link_not_followed", codes),
+        ("neighbours_link_not_followed", small_nodes),
         ("root_not_confirmed", small_nodes),
         ("box_not_grown", small_nodes),
         ("rounded_inward", codes),

@@ -2,11 +2,12 @@
 //! its result, whatever splits, growth and removals lie between.
 #![allow(unsafe_code)] // Seen nodes are read again: their index lives.
 mod common;
-use common::{Limit, Random, oid_of, seeds};
+use common::{Limit, Random, Versions, oid_of, seeds};
 use ondol_base::epoch::Epochs;
 use ondol_index::btree::{BTree, Direction, KeyShape};
+use ondol_index::crtree::{CrTree, Rect, Search, put_key};
 use ondol_index::hash::HashIndex;
-use ondol_index::{Index, Seen};
+use ondol_index::{Index, Moved, Seen};
 use std::ops::Bound;
 
 fn unchanged(seen: &[Seen]) -> bool {
@@ -115,11 +116,20 @@ enum Follow {
     VersionIgnored,
     /// Known to be wrong: a leaf whose range went to its neighbour is remembered as itself.
     UnlinkedKept,
+    /// Known to be wrong: the children of a node whose boxes have become larger are not remembered.
+    ChildrenForgotten,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Hash,
+    Btree,
+    Crtree,
 }
 
 /// A transaction reads a range and changes it itself, and another may change it once, meanwhile or behind.
 /// The former is followed, the latter noticed: else what is wrong.
-fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
+fn own_changes(seed: u64, kind: Kind, follow: Follow) -> Result<(), String> {
     let epochs = Epochs::new();
     let me = epochs.join(0);
     let guard = me.pin();
@@ -127,36 +137,82 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
     const KEYS: u64 = 600;
     let tree = BTree::new(KeyShape::Fixed(8), Limit::none()).unwrap();
     let hash = HashIndex::new(Limit::none(), 3 * KEYS).unwrap();
-    let hashed = seed.is_multiple_of(3);
-    let index: &dyn Index = if hashed { &hash } else { &tree };
+    // Small nodes, so that there are several levels.
+    let rows = Versions::new();
+    let boxes = CrTree::new(6, if r.below(2) == 0 { 8 } else { 64 }, rows.clone(), Limit::none()).unwrap();
+    let index: &dyn Index = match kind {
+        Kind::Hash => &hash,
+        Kind::Btree => &tree,
+        Kind::Crtree => &boxes,
+    };
+    let mut dice = Random(seed + 1);
+    let mut key = |k: u64| {
+        let mut key = k.to_be_bytes().to_vec();
+        if kind == Kind::Crtree {
+            key.clear();
+            let mut p = [0.0; 6];
+            p.iter_mut().for_each(|x| *x = dice.below(1000) as f64);
+            p[0] = k as f64;
+            put_key(&p, &mut key)
+        }
+        key
+    };
     let low = r.below(KEYS);
     let high = (low + r.pick(&[3, 30, 300])).min(KEYS - 1);
+    // Of a row the tree asks for the keys.
+    let mut row = 0;
+    let mut next = |oid: u64| {
+        row += 1;
+        if kind == Kind::Crtree { 64 * row + oid } else { oid }
+    };
+    let add = |key: &[u8], oid: u64, moves: Option<&mut Vec<Moved>>| {
+        rows.add(oid, key);
+        index.insert(&guard, key, oid_of(oid), moves).unwrap();
+        (key.to_vec(), oid)
+    };
+    // Boxes lie apart.
+    let apart = |k: u64| if kind == Kind::Crtree { k / 100 * 100 + k % 100 / 5 } else { k };
+    let mut there = vec![];
     for _ in 0..r.below(600) {
-        index.insert(&guard, &r.below(KEYS).to_be_bytes(), oid_of(8), None).unwrap();
+        there.push(add(&key(apart(r.below(KEYS))), next(8), None))
     }
     let buckets = hash.buckets();
     let (mut seen, mut out) = (vec![], vec![]);
-    if hashed {
-        (low..=high).for_each(|k| index.lookup(&guard, &k.to_be_bytes(), &mut out, Some(&mut seen)))
-    } else {
-        let (l, h) = (low.to_be_bytes(), high.to_be_bytes());
-        let mut c = tree.cursor((Bound::Included(&l), Bound::Included(&h)), Direction::Forward);
-        while c.next_oid(&guard, Some(&mut seen)).is_some() {}
+    let (l, h) = (low.to_be_bytes(), high.to_be_bytes());
+    match kind {
+        Kind::Hash => {
+            (low..=high).for_each(|k| index.lookup(&guard, &k.to_be_bytes(), &mut out, Some(&mut seen)))
+        }
+        Kind::Btree => {
+            let mut c = tree.cursor((Bound::Included(&l), Bound::Included(&h)), Direction::Forward);
+            while c.next_oid(&guard, Some(&mut seen)).is_some() {}
+        }
+        Kind::Crtree => {
+            let mut rect = Rect { low: [f64::MIN; 6], high: [f64::MAX; 6] };
+            (rect.low[0], rect.high[0]) = (low as f64, high as f64);
+            boxes.search(&guard, &rect, &mut Search::new(), &mut out, Some(&mut seen))
+        }
     }
     // Some grow and some shrink, so that leaves are split, emptied and unlinked.
     let steps = r.below(600);
     let by_another = (r.below(2) == 0).then(|| r.below(steps + 1));
     let growing = r.below(2) == 0;
     let from = r.below(KEYS);
-    let within = |r: &mut Random| (low + r.below(high - low + 1)).to_be_bytes();
+    let within = |r: &mut Random| low + r.below(high - low + 1);
     for step in 0..=steps {
         if by_another == Some(step) {
-            index.insert(&guard, &within(&mut r), oid_of(16), None).unwrap();
+            add(&key(within(&mut r)), next(16), None);
         }
         let mut moves = vec![];
-        let k = if growing { r.below(KEYS) } else { (from + step) % KEYS }.to_be_bytes();
+        let k = key(if growing { r.below(KEYS) } else { (from + step) % KEYS });
         if growing == (r.below(if growing { 8 } else { 200 }) > 0) {
-            index.insert(&guard, &k, oid_of(24 + 8 * r.below(2)), Some(&mut moves)).unwrap();
+            there.push(add(&k, next(24 + 8 * r.below(2)), Some(&mut moves)))
+        } else if kind == Kind::Crtree {
+            for _ in 0..4.min(there.len()) {
+                let (key, oid) = there.swap_remove(r.below(there.len() as u64) as usize);
+                rows.take(oid, &key);
+                index.remove_dead(&guard, &key, oid_of(oid), &mut |_| true, Some(&mut moves));
+            }
         } else {
             for oid in [8, 16, 24, 32] {
                 index.remove_dead(&guard, &k, oid_of(oid), &mut |_| true, Some(&mut moves));
@@ -170,7 +226,12 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
             let met = |s: &Seen| *s == m.from || follow == Follow::VersionIgnored && s.node == m.from.node;
             if seen.iter().any(met) {
                 seen.iter_mut().filter(|s| met(s)).for_each(|s| *s = m.to);
-                seen.extend(m.also.filter(|_| follow != Follow::HalfForgotten))
+                let is_split = m.from != m.to;
+                seen.extend(m.also.filter(|_| match follow {
+                    Follow::HalfForgotten => !is_split,
+                    Follow::ChildrenForgotten => is_split,
+                    _ => true,
+                }))
             }
         }
     }
@@ -182,7 +243,7 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
         return Err("an own change was taken for another's".into());
     }
     if as_it_was {
-        index.insert(&guard, &within(&mut r), oid_of(40), None).unwrap();
+        add(&key(within(&mut r)), next(40), None);
         if unchanged(&seen) {
             return Err("another's later change was not noticed".into());
         }
@@ -192,10 +253,19 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
 
 #[test]
 fn own_changes_are_told_apart() {
-    for seed in 0..400 {
-        own_changes(seed, Follow::Rightly).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
-    }
-    for wrong in [Follow::HalfForgotten, Follow::VersionIgnored, Follow::UnlinkedKept] {
-        assert!((0..400).any(|seed| own_changes(seed, wrong).is_err()), "{wrong:?} is not noticed");
+    for kind in [Kind::Hash, Kind::Btree, Kind::Crtree] {
+        for seed in 0..400 {
+            let right = own_changes(seed, kind, Follow::Rightly);
+            right.unwrap_or_else(|e| panic!("{kind:?}, seed {seed}: {e}"))
+        }
+        let variants: &[Follow] = match kind {
+            Kind::Hash => &[Follow::VersionIgnored],
+            Kind::Btree => &[Follow::HalfForgotten, Follow::VersionIgnored, Follow::UnlinkedKept],
+            Kind::Crtree => &[Follow::HalfForgotten, Follow::VersionIgnored, Follow::ChildrenForgotten],
+        };
+        for wrong in variants {
+            let is_noticed = (0..400).any(|seed| own_changes(seed, kind, *wrong).is_err());
+            assert!(is_noticed, "{kind:?}: {wrong:?} is not noticed");
+        }
     }
 }

@@ -718,8 +718,12 @@ impl Session {
         let Some(t) = self.txn.as_mut() else { return };
         let reads = t.reads.get_mut();
         for m in moves {
-            let mut met = reads.nodes.iter().any(|(i, s)| *s == m.from && Arc::ptr_eq(i, index));
-            if met && m.also.is_some() {
+            let has = |nodes: &[(Arc<IndexStore>, Seen)], seen: Seen| {
+                nodes.iter().any(|(i, s)| *s == seen && Arc::ptr_eq(i, index))
+            };
+            let mut met = has(&reads.nodes, m.from);
+            let also = m.also.filter(|s| met && !has(&reads.nodes, *s));
+            if also.is_some() {
                 // Refused, the transaction remembers what is outdated, and will not commit.
                 met =
                     remember_more(&mut reads.nodes, 1, &mut reads.charged, &self.kernel.space.budget).is_ok();
@@ -730,7 +734,7 @@ impl Session {
                         *s = m.to
                     }
                 }
-                reads.nodes.extend(m.also.map(|s| (index.clone(), s)))
+                reads.nodes.extend(also.map(|s| (index.clone(), s)))
             }
         }
     }

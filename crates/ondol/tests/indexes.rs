@@ -227,8 +227,8 @@ fn a_range_ends_at_a_value_of_another_type() {
     }
 }
 
-/// Boxes of a CR-tree, made while rows move, have the rows that a look at all rows has in the same snapshot;
-/// and none is missed or comes twice afterwards.
+/// Boxes of a CR-tree, made while rows move, have the rows that a look at all rows has in the same snapshot,
+/// and so have the neighbours of a point; none is missed or comes twice afterwards.
 #[test]
 fn a_box_has_the_rows_that_lie_in_it_while_they_move() {
     let folder = TempFolder::new().unwrap();
@@ -247,6 +247,12 @@ fn a_box_has_the_rows_that_lie_in_it_while_they_move() {
             "SELECT count(*), count(DISTINCT id), sum(id), sum(z) FROM p
             WHERE x BETWEEN {x} AND {x} + 40 AND y >= {y} AND y < {y} + 60.5 AND z > {z}"
         );
+        let near = format!(
+            "SELECT count(*), count(DISTINCT id), sum(d), max(d) FROM (
+                SELECT id, crtree_distance(y, x, {y}, {x}) AS d FROM p WHERE z > {z} ORDER BY d LIMIT {}) AS n",
+            1 + round * round % 300
+        );
+        let sql = if round % 3 == 0 { near } else { sql };
         s.execute("SET enable_indexscan = on; SET enable_seqscan = off").unwrap();
         let plan = rows(s, &format!("EXPLAIN {sql}"));
         let by_box = rows(s, &sql);

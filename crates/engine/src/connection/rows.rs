@@ -186,8 +186,8 @@ impl Connection {
         }
         Ok(())
     }
-    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, each once; the row's columns must
-    /// be looked at by the caller. Gives how many nodes were looked at.
+    /// The OIDs of all rows that may lie within a box of a CR-tree, each once, by where they lie; the row's
+    /// columns must be looked at by the caller. Gives how many nodes were looked at.
     pub fn search(
         &self,
         index: &TableIndex,
@@ -199,18 +199,18 @@ impl Connection {
             let message = format!("a box is asked of index {}, which has no points", index.def.name);
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
         };
-        let start = out.len();
+        out.clear();
         let mut seen = vec![];
         let serializable = self.session.is_serializable();
         {
             let guard = self.session.pin();
             tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
         }
-        out[start..].sort_unstable();
+        out.sort_unstable();
         out.dedup();
         if serializable {
             self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
-            for oid in &out[start..] {
+            for oid in &*out {
                 self.session.remember_row(*oid).map_err(error::kernel)?
             }
         }

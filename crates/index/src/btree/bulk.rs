@@ -6,25 +6,13 @@
 use super::key::Position;
 use super::node::{Columns, Node};
 use super::{BTree, Blob, KeyShape, Probe, SHORT, Tree, WORDS};
+use crate::latch::SpareNodes;
+use crate::load::BulkError;
 use crate::{Budget, OutOfMemory};
 use ondol_base::oid::Oid;
 use std::cmp::Ordering::Less;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Why a tree was not built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BulkError {
-    OutOfMemory,
-    /// An entry is not above the one before it, in its run or in the run before.
-    NotSorted,
-}
-impl From<OutOfMemory> for BulkError {
-    fn from(_: OutOfMemory) -> Self {
-        BulkError::OutOfMemory
-    }
-}
 
 /// A tree under construction. Dropped, it gives back all it took.
 pub struct Builder {

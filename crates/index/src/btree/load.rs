@@ -10,8 +10,9 @@
 //! - **L2** What is gathered is charged by blocks, and given back part by part as leaves take its place.
 //!
 //! Entries that come in order, or in a few runs that do, are recognised by the sort, which then only merges.
-use super::bulk::{Builder, BulkError, Run};
+use super::bulk::{Builder, Run};
 use super::{BTree, KeyShape};
+use crate::load::{BulkError, Gather, Load, Twins};
 use crate::{Budget, OutOfMemory, entry_oid};
 use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
@@ -26,26 +27,6 @@ const STEP: usize = 16 << 10;
 const PART: u64 = 32 << 10;
 /// More parts than this would make gathering miss the cache instead.
 const MOST_PARTS: u64 = 512;
-
-/// Takes entries in any order, each perhaps several times.
-pub trait Gather: Send {
-    fn push(&mut self, key: &[u8], oid: Oid) -> Result<(), OutOfMemory>;
-}
-
-/// Told of each entry of a part whose key another one has as well, in order; `first`: it is the key's first.
-pub type Twins<'a> = dyn FnMut(&[u8], Oid, bool) + 'a;
-
-/// A tree being filled. Until [`Load::finish`] it stays empty.
-pub trait Load: Send + Sync {
-    /// For one thread. When it is dropped, what it gathered belongs to the load.
-    fn gatherer(self: Arc<Self>) -> Box<dyn Gather>;
-    fn parts(&self) -> usize;
-    /// Sorts a part into leaves, each part once, after all gatherers were dropped. Gives the number of
-    /// entries. `twins` is asked for of unique trees.
-    fn part(&self, part: usize, twins: Option<&mut Twins<'_>>) -> Result<u64, BulkError>;
-    /// Makes them the tree's entries, after all parts.
-    fn finish(&self) -> Result<(), BulkError>;
-}
 
 impl BTree {
     /// Begins to fill the tree, which must be empty and which nobody else changes before [`Load::finish`].

@@ -411,8 +411,12 @@ impl Node {
         edges
     }
 
-    /// Makes the node one of these entries. Cells are no finer than 2^least in each dimension.
-    pub(crate) fn fill(&self, form: &Form, level: u32, items: &[Item], least: &[i32; MOST]) {
+    /// Makes the node one of these entries, some of which may be the same in its codes. Cells are no finer
+    /// than 2^least in each dimension.
+    pub(crate) fn fill(&self, form: &Form, level: u32, items: &mut [Item], least: &[i32; MOST]) {
+        if level == 0 {
+            items.sort_unstable_by_key(|item| item.word)
+        }
         let Some((first, others)) = items.split_first() else { return self.set_meta(0, level) };
         let mut rect = first.rect;
         for item in others {
@@ -424,11 +428,21 @@ impl Node {
                 self.set_grid(form, d, Grid::over(rect.low[d], rect.high[d], form.bits, *least))
             }
         }
-        for (i, item) in items.iter().enumerate() {
-            self.set_entry_rect(form, level, i, &item.rect);
-            self.set_word(form, level, i, item.word)
+        let mut count = 0;
+        for (n, item) in items.iter().enumerate() {
+            self.set_entry_rect(form, level, count, &item.rect);
+            self.set_word(form, level, count, item.word);
+            // A row's entries stand side by side; of those in one cell the first stays.
+            let own =
+                items[..n].iter().rev().take_while(|other| level == 0 && other.word == item.word).count();
+            let is_new = (count - own.min(count)..count).all(|i| !self.is_same_entry(form, i, count));
+            count += usize::from(is_new)
         }
-        self.set_meta(items.len(), level)
+        self.set_meta(count, level)
+    }
+    fn is_same_entry(&self, form: &Form, a: usize, b: usize) -> bool {
+        let code = |d, i| self.code(form, &form.leaf, d, i);
+        self.oid(form, a) == self.oid(form, b) && (0..form.dimensions).all(|d| code(d, a) == code(d, b))
     }
     /// Adds an entry, which is within the node's rectangle.
     pub(crate) fn push(&self, form: &Form, level: u32, item: &Item) {

@@ -84,3 +84,60 @@ ALTER TABLE q ADD EXCLUDE USING crtree (price WITH =, size WITH =);
 ALTER TABLE q ALTER COLUMN size TYPE bigint;
 SELECT count(*) FROM q WHERE price BETWEEN 30 AND 40 AND size < 500;
 ALTER TABLE q ALTER COLUMN size TYPE text;
+-- neighbours, of some or all columns, in a box or not, in order
+CREATE TABLE city (id int PRIMARY KEY, x float8, y float8, founded date, people int);
+INSERT INTO city SELECT i, i * 7919 % 1000, i * 104729 % 997, date '1000-01-01' + i * 31, i * 31 % 5000 FROM generate_series(1, 4000) i;
+CREATE INDEX city_at ON city USING crtree (x, y, people);
+EXPLAIN (COSTS off) SELECT id FROM city ORDER BY crtree_distance(x, y, 500, 500) LIMIT 5;
+SELECT id, round(crtree_distance(x, y, 500, 500)::numeric, 3) AS d FROM city ORDER BY d, id LIMIT 5;
+SELECT id, crtree_distance(x, y, 500, 500) AS d FROM city ORDER BY d LIMIT 3;
+EXPLAIN (COSTS off) SELECT id, crtree_distance(y, x, 20, 10) AS d FROM city WHERE people < 100 AND x > 5 ORDER BY d LIMIT 3 OFFSET 2;
+SELECT id, crtree_distance(y, x, 20, 10) AS d FROM city WHERE people < 100 AND x > 5 ORDER BY d LIMIT 3 OFFSET 2;
+SELECT sum(id), sum(d) FROM (SELECT id, crtree_distance(x, y, people, 1.5, 2::bigint, '7') AS d FROM city ORDER BY d LIMIT 500) AS n;
+PREPARE near AS SELECT id FROM city WHERE id % 3 = 0 ORDER BY crtree_distance(people, x, $1, $2) LIMIT $3;
+EXPLAIN (COSTS off) EXECUTE near(100, 100, 4);
+EXECUTE near(100, 100, 4);
+EXECUTE near(-100000, 'Infinity', 2);
+-- the same by all rows
+SET enable_indexscan = off;
+EXPLAIN (COSTS off) SELECT id, crtree_distance(y, x, 20, 10) AS d FROM city WHERE people < 100 AND x > 5 ORDER BY d LIMIT 3 OFFSET 2;
+SELECT id, crtree_distance(x, y, 500, 500) AS d FROM city ORDER BY d LIMIT 3;
+SELECT id, crtree_distance(y, x, 20, 10) AS d FROM city WHERE people < 100 AND x > 5 ORDER BY d LIMIT 3 OFFSET 2;
+SELECT sum(id), sum(d) FROM (SELECT id, crtree_distance(x, y, people, 1.5, 2::bigint, '7') AS d FROM city ORDER BY d LIMIT 500) AS n;
+EXECUTE near(100, 100, 4);
+RESET enable_indexscan;
+-- for each row of another table
+EXPLAIN (COSTS off) SELECT w.n, c.id FROM (VALUES (1, 10, 10), (2, 900, 50)) AS w (n, x, y), LATERAL (SELECT id FROM city ORDER BY crtree_distance(city.x, city.y, w.x, w.y) LIMIT 2) AS c;
+SELECT w.n, c.id FROM (VALUES (1, 10, 10), (2, 900, 50)) AS w (n, x, y), LATERAL (SELECT id FROM city ORDER BY crtree_distance(city.x, city.y, w.x, w.y) LIMIT 2) AS c ORDER BY 1, 2;
+-- a column that is NULL: at the end; all of them: behind these, out of the table
+CREATE TABLE few (id int, a int, b int);
+CREATE INDEX ON few USING crtree (a, b);
+INSERT INTO few VALUES (1, 5, 5), (2, NULL, 1), (3, 1, 1), (4, NULL, NULL), (5, 1, NULL);
+EXPLAIN (COSTS off) SELECT id, crtree_distance(a, b, 0, 0) FROM few ORDER BY 2 LIMIT 9;
+SELECT id, crtree_distance(a, b, 0, 0) FROM few ORDER BY 2 LIMIT 2;
+SELECT count(*), count(d) FROM (SELECT crtree_distance(a, b, 0, 0) AS d FROM few ORDER BY d LIMIT 9) AS n;
+SELECT id, crtree_distance(b, 0) FROM few WHERE a = 1 ORDER BY 2 LIMIT 9;
+SELECT count(*) FROM (SELECT id FROM few ORDER BY crtree_distance(a, b, 0, NULL) LIMIT 9) AS n;
+-- orders that it does not give
+EXPLAIN (COSTS off) SELECT id FROM few ORDER BY crtree_distance(a, b, 0, 0) DESC LIMIT 1;
+EXPLAIN (COSTS off) SELECT id FROM few ORDER BY crtree_distance(a, b, 0, 0), id LIMIT 1;
+EXPLAIN (COSTS off) SELECT id FROM few ORDER BY crtree_distance(a, a, 0, 0) LIMIT 1;
+EXPLAIN (COSTS off) SELECT id FROM few ORDER BY crtree_distance(a, b, b, a) LIMIT 1;
+EXPLAIN (COSTS off) SELECT id FROM few ORDER BY crtree_distance(a, id, 0, 0) LIMIT 1;
+EXPLAIN (COSTS off) SELECT id FROM few ORDER BY crtree_distance(a, b, 0, 0);
+-- distances by themselves
+SELECT crtree_distance(0, 0, 3, 4), crtree_distance(1.5::real, 2), crtree_distance(date '2026-01-05', '2026-01-01'), crtree_distance(timestamp '2026-01-01', date '2026-01-02');
+SELECT crtree_distance('Infinity', 'Infinity'), crtree_distance('NaN'::float8, 'Infinity'), crtree_distance('-Infinity', 'Infinity'), crtree_distance(1, NULL);
+SELECT crtree_distance(1);
+SELECT crtree_distance();
+SELECT crtree_distance(1, 2, 3);
+SELECT crtree_distance(1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7);
+SELECT crtree_distance(text 'a', 1);
+SELECT crtree_distance(date '2026-01-05', 5);
+SELECT crtree_distance(1, 'x');
+-- a version moved by the statement's own transaction
+BEGIN;
+UPDATE few SET a = 0, b = 0 WHERE id = 1;
+SELECT id FROM few ORDER BY crtree_distance(a, b, 0, 0) LIMIT 1;
+ROLLBACK;
+SELECT id FROM few ORDER BY crtree_distance(a, b, 0, 0) LIMIT 1;

@@ -17,6 +17,7 @@ use ondol_engine::name::PG_CATALOG;
 use ondol_engine::{FunctionDef, Name, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::catalog::oid;
+use ondol_types::coordinate;
 use ondol_types::func::{ANY, Volatility, id as func_id, named};
 use ondol_types::resolve::{self, polymorphic::concrete};
 use ondol_types::ty::Category;
@@ -278,6 +279,9 @@ impl<'a> Binder<'a> {
             let value = self.current_schemas(implied, location)?;
             return Ok(self.noted(value, || Note::Value(format!("current_schemas({implied})"))));
         }
+        if name == "crtree_distance" {
+            args = self.two_points(args, location)?
+        }
         let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
         match resolve::resolve_function(name, &types) {
             Ok(def) => {
@@ -319,6 +323,48 @@ impl<'a> Binder<'a> {
                 Err(at(error, location))
             }
         }
+    }
+
+    /// The arguments of a distance: the coordinates of one point, then as many of another, each measured as
+    /// its fellow.
+    fn two_points(&mut self, mut args: Vec<Expr>, location: i32) -> SqlResult<Vec<Expr>> {
+        let wrong = |state, message: String| at(SqlError::new(state, message), location);
+        if args.is_empty() || args.len() % 2 == 1 || args.len() > 2 * coordinate::MOST {
+            let message = format!(
+                "function crtree_distance takes 1 to {} coordinates of one point and as many of another, \
+                 found {} arguments",
+                coordinate::MOST,
+                args.len()
+            );
+            return Err(wrong(sqlstate::UNDEFINED_FUNCTION, message));
+        }
+        let mut others = args.split_off(args.len() / 2);
+        for (a, b) in args.iter_mut().zip(&mut others) {
+            let ty = match (a.ty.base().id, b.ty.base().id) {
+                (TypeId::UNKNOWN, TypeId::UNKNOWN) => TypeId::FLOAT8,
+                (TypeId::UNKNOWN, ty) | (ty, _) => ty,
+            };
+            for e in [&mut *a, b] {
+                let own = e.ty.base().id;
+                let to = if own == TypeId::UNKNOWN || coerce::can_coerce(own, ty, CastContext::Implicit) {
+                    ty
+                } else {
+                    own
+                };
+                if !coordinate::measured_alike(to, ty) {
+                    let message = match coordinate::measured_alike(ty, ty) {
+                        true => format!("there is no distance between type {ty} and type {own}"),
+                        false => format!("type {ty} has no coordinates"),
+                    };
+                    return Err(wrong(sqlstate::DATATYPE_MISMATCH, message));
+                }
+                if !coordinate::measured_alike(own, ty) {
+                    *e = self.operand_of(e.clone(), to)?
+                }
+            }
+        }
+        args.append(&mut others);
+        Ok(args)
     }
 
     /// What a call of an aggregate computes, seen from where it stands.

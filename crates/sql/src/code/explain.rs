@@ -71,6 +71,9 @@ fn comment(p: &Program, op: &super::Op) -> String {
         KeyPut { cursor, .. }
         | KeyProbe { cursor }
         | BoxProbe { cursor, .. }
+        | NearStart { cursor, .. }
+        | NearNext { cursor, .. }
+        | TallyNodes { cursor, .. }
         | Point { cursor, .. }
         | PointRow { cursor, .. }
         | Twin { cursor, .. }

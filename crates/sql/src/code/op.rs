@@ -119,6 +119,9 @@ opcodes! {
     /// Counts for EXPLAIN ANALYZE.
     13 Tally { slot: Slot };
 
+    /// Counts the nodes of the cursor's index that were looked at since it was asked last, for EXPLAIN ANALYZE.
+    196 TallyNodes { cursor: Cur, slot: Slot };
+
     /// dst := NULL.
     16 Null { dst: Out };
     /// dst := the boolean.
@@ -247,6 +250,12 @@ opcodes! {
     /// then its greatest; open where one is NULL. Whether they do is for the instructions that follow to
     /// check.
     193 BoxProbe { cursor: Cur, values: Span };
+    /// Begins to look for the nearest rows of the cursor's index in a box: the values are that, as of
+    /// `BoxProbe`, then a point by column; the columns that count have a bit in `counted`.
+    194 NearStart { cursor: Cur, values: Span, counted: Count };
+    /// Reads the next of them, the nearest first; jumps when there is none. Whether it lies in the box is for
+    /// the instructions that follow to check.
+    195 NearNext { cursor: Cur, to: Label };
     /// Forgets the ranges that were kept.
     190 RangesNew { cursor: Cur };
     /// Keeps the range beside those kept before.

@@ -83,6 +83,15 @@ fn indexed(p: &Program, cursor: Cur) -> Result<usize, String> {
     p.index_of(cursor.0).map(|i| i.key.parts.len()).ok_or_else(|| "the cursor has no index".to_string())
 }
 
+/// How many columns the cursor's CR-tree has.
+fn dimensions(p: &Program, cursor: Cur) -> Result<usize, String> {
+    let index = p.index_of(cursor.0).ok_or("the cursor has no index")?;
+    match index.def.kind {
+        ondol_engine::IndexKind::Crtree { .. } => Ok(index.key.parts.len()),
+        _ => Err("a box of an index without points".to_string()),
+    }
+}
+
 fn pointed(p: &Program, cursor: Cur, values: Span) -> Result<(), String> {
     match p.index_of(cursor.0).and_then(|i| i.point.as_ref()) {
         Some(point) => width("key", values.count as usize, point.columns()),
@@ -157,15 +166,16 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } | Op::Twin { cursor, .. } => {
             indexed(p, cursor).map(|_| ())
         }
-        Op::BoxProbe { cursor, values } => {
-            let index = p.index_of(cursor.0).ok_or("the cursor has no index")?;
-            match index.def.kind {
-                ondol_engine::IndexKind::Crtree { .. } => {
-                    width("box", values.count as usize, 2 * index.key.parts.len())
-                }
-                _ => Err("a box of an index without points".to_string()),
+        Op::BoxProbe { cursor, values } => width("box", values.count as usize, 2 * dimensions(p, cursor)?),
+        Op::NearStart { cursor, values, counted } => {
+            let dimensions = dimensions(p, cursor)?;
+            width("box and point", values.count as usize, 3 * dimensions)?;
+            match counted.0 >> dimensions {
+                0 => Ok(()),
+                _ => Err(format!("columns {:b} of {dimensions} count", counted.0)),
             }
         }
+        Op::NearNext { cursor, .. } | Op::TallyNodes { cursor, .. } => dimensions(p, cursor).map(|_| ()),
         Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
             range(p, cursor, values)
         }

@@ -15,12 +15,14 @@
 //! - **A1** What a lookup gathers are candidates: the code after `RowNext` compares the row's columns with
 //!   the key (index/I4). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
 //!   within the range comes once.
-use super::datum::{Datum, Tag, with_values};
+use super::datum::{Allowance, Datum, Tag, with_values};
 use super::frame::{End, Frame, TableCursor};
 use crate::code::Program;
 use crate::code::operand::Edge;
 use ondol_engine::layout::{StringAt, string_at};
-use ondol_engine::{Connection, IndexKind, Layout, MOST_DIMENSIONS, Oid, Rect, Storage, TableIndex, on_axis};
+use ondol_engine::{
+    Connection, IndexKind, Layout, MOST_DIMENSIONS, Oid, Rect, Storage, TableIndex, WantedNeighbours,
+};
 use ondol_types::catalog::registered;
 use ondol_types::coordinate::coordinate;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
@@ -90,23 +92,76 @@ pub(super) fn box_probe(
     cursor: &mut TableCursor,
     values: &[Datum],
     memory: &[u8],
+    allow: &mut Allowance,
 ) -> SqlResult<()> {
     let Some(index) = &cursor.index else { return Err(no_index()) };
-    cursor.oids.clear();
     cursor.at = 0;
+    let within = rect(values, memory)?;
+    cursor.nodes += connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
+    gathered(&mut cursor.gathered, size_of_val(&cursor.oids[..]), allow)
+}
+
+/// The statement is allowed what gathered rows take, and not what those before took.
+fn gathered(before: &mut usize, bytes: usize, allow: &mut Allowance) -> SqlResult<()> {
+    allow.give_back(std::mem::replace(before, bytes));
+    allow.take(bytes)
+}
+
+/// A box: its least values, then its greatest, NULL where it is open.
+fn rect(values: &[Datum], memory: &[u8]) -> SqlResult<Rect> {
     let (low, high) = values.split_at(values.len() / 2);
-    let (least, greatest) = ([f64::MIN; MOST_DIMENSIONS], [f64::MAX; MOST_DIMENSIONS]);
-    let mut within = Rect { low: least, high: greatest };
-    for (ends, values) in [(&mut within.low, low), (&mut within.high, high)] {
+    let mut rect = Rect { low: [f64::MIN; MOST_DIMENSIONS], high: [f64::MAX; MOST_DIMENSIONS] };
+    for (ends, values) in [(&mut rect.low, low), (&mut rect.high, high)] {
         for (end, value) in ends.iter_mut().zip(values).filter(|(_, v)| !v.is_null()) {
-            match coordinate(value.value(memory)) {
-                Some(x) => *end = on_axis(x),
-                None => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a box's end is no coordinate")),
-            }
+            *end = place(value, memory)?
         }
     }
-    connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
+    Ok(rect)
+}
+
+fn place(value: &Datum, memory: &[u8]) -> SqlResult<f64> {
+    let none = || SqlError::new(sqlstate::INTERNAL_ERROR, "a value that is no coordinate");
+    coordinate(value.value(memory)).ok_or_else(none)
+}
+
+/// Begins to look for the nearest rows in a box: its values, then a point, of which the columns in `counted`
+/// count.
+pub(super) fn near_start(
+    cursor: &mut TableCursor,
+    values: &[Datum],
+    mut counted: u32,
+    memory: &[u8],
+) -> SqlResult<()> {
+    let (sides, point) = values.split_at(values.len() / 3 * 2);
+    let mut to = [0.0; MOST_DIMENSIONS];
+    let counts = |n: usize| counted >> n & 1 == 1;
+    let is_null = point.iter().enumerate().any(|(n, v)| counts(n) && v.is_null());
+    for (_, (x, value)) in to.iter_mut().zip(point).enumerate().filter(|(n, _)| counts(*n) && !is_null) {
+        *x = place(value, memory)?
+    }
+    if is_null {
+        counted = 0
+    }
+    let is_bounded = sides.iter().any(|v| !v.is_null());
+    let within = rect(sides, memory)?;
+    cursor.neighbours.start(WantedNeighbours { to, counted, within, is_bounded });
     Ok(())
+}
+
+/// Reads the next of the nearest rows; false when there is none.
+pub(super) fn near_next(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    memory: &mut [u8],
+    allow: &mut Allowance,
+) -> SqlResult<bool> {
+    let (Some(index), Some(table)) = (&cursor.index, &cursor.table) else { return Err(no_index()) };
+    let row = &mut memory[cursor.from..cursor.to];
+    let found = cursor.neighbours.next(connection, table, index, row)?;
+    cursor.nodes += cursor.neighbours.take_nodes();
+    gathered(&mut cursor.gathered, cursor.neighbours.memory_bytes(), allow)?;
+    cursor.oid = found.unwrap_or_default();
+    Ok(found.is_some())
 }
 
 /// Looks for the row of a point lookup; false when there is none that the statement sees. `ahead` as for

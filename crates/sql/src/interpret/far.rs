@@ -345,12 +345,27 @@ pub(super) fn exec(
                 access::range_start(connection, &mut f.cursors[cursor.0 as usize], index, backward.0)?
             }
         }
-        Op::BoxProbe { cursor, values } => access::box_probe(
-            connection,
-            &mut f.cursors[cursor.0 as usize],
-            &f.regs[values.range()],
-            &f.memory,
-        )?,
+        Op::BoxProbe { cursor, values } => {
+            let c = &mut f.cursors[cursor.0 as usize];
+            access::box_probe(connection, c, &f.regs[values.range()], &f.memory, &mut f.allow)?
+        }
+        Op::TallyNodes { cursor, slot } => {
+            let nodes = std::mem::take(&mut f.cursors[cursor.0 as usize].nodes);
+            if let Some(t) = f.tallies.get_mut(slot.0 as usize) {
+                *t += nodes
+            }
+        }
+        Op::NearStart { cursor, values, counted } => {
+            let c = &mut f.cursors[cursor.0 as usize];
+            access::near_start(c, &f.regs[values.range()], counted.0, &f.memory)?
+        }
+        Op::NearNext { cursor, to } => {
+            tick!();
+            let c = &mut f.cursors[cursor.0 as usize];
+            if !access::near_next(connection, c, &mut f.memory, &mut f.allow)? {
+                return Ok(Some(to));
+            }
+        }
         Op::RangesNew { cursor } => f.cursors[cursor.0 as usize].ranges.clear(),
         Op::RangeKeep { cursor } => access::range_keep(&mut f.cursors[cursor.0 as usize]),
         Op::RangesStart { cursor, backward } => {

@@ -24,7 +24,7 @@ use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::{GroupDef, PARAM_REGISTERS};
 use crate::foreign::ForeignRows;
-use ondol_engine::{Aim, Charge, Connection, IndexScan, Oid, Scan, Search, Table, TableIndex};
+use ondol_engine::{Aim, Charge, Connection, IndexScan, Neighbours, Oid, Scan, Search, Table, TableIndex};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashSet;
@@ -77,6 +77,11 @@ pub struct TableCursor {
     pub scan: Scan,
     pub range: IndexScan,
     pub search: Search,
+    pub neighbours: Neighbours,
+    /// Nodes of a CR-tree that were looked at and not counted yet.
+    pub nodes: u64,
+    /// Bytes that gathered rows take, as far as the statement is allowed them.
+    pub gathered: usize,
     pub touched: HashSet<u64>,
 }
 
@@ -97,7 +102,8 @@ pub struct Frame {
     once: Vec<u16>,
     /// Functions are called, which may ask for the time.
     pub(super) uses_time: bool,
-    touches: bool,
+    /// Cursors gather rows, which count for one execution.
+    gathers: bool,
     pub(super) ahead_of_calls: Ahead,
     /// See [`heads`].
     pub(super) heads: Vec<u16>,
@@ -197,8 +203,11 @@ impl Frame {
         for r in &self.once {
             self.regs[*r as usize] = Datum::NULL;
         }
-        if self.touches {
-            self.cursors.iter_mut().for_each(|c| c.touched.clear());
+        if self.gathers {
+            for c in &mut self.cursors {
+                c.touched.clear();
+                c.gathered = 0
+            }
         }
         self.floor = self.memory.len();
         self.ahead = Oid::NONE;
@@ -289,7 +298,10 @@ impl Frame {
             g.states = Vec::new();
         }
         self.windows.iter_mut().for_each(|w| w.release());
-        self.cursors.iter_mut().for_each(|c| c.touched = HashSet::new());
+        for c in self.cursors.iter_mut().filter(|_| self.gathers) {
+            (c.touched, c.oids, c.gathered) = (HashSet::new(), Vec::new(), 0);
+            c.neighbours = Neighbours::default()
+        }
         let held = self.allow.clear();
         if held > MUCH {
             ondol_base::heap::give_back()
@@ -368,12 +380,13 @@ impl Frame {
             c.to = c.from + table.layout.row_size;
             c.has_strings = has_strings(&table.layout);
             c.touched.clear();
+            c.gathered = 0
         }
         self.params.clear();
         self.params.extend(program.params.iter().map(|t| (*t, tag_of(*t).unwrap_or_default())));
         self.once.clear();
         self.uses_time = false;
-        self.touches = false;
+        self.gathers = false;
         self.ahead_of_calls = Ahead::of(program);
         self.heads = heads(program);
         self.point = PointRead::of(program);
@@ -382,7 +395,7 @@ impl Frame {
             match op {
                 Op::Once { done, .. } => self.once.push(done.0.first),
                 Op::Call { .. } | Op::Cast { .. } | Op::FunctionRows { .. } => self.uses_time = true,
-                Op::Touch { .. } => self.touches = true,
+                Op::Touch { .. } | Op::BoxProbe { .. } | Op::NearStart { .. } => self.gathers = true,
                 _ => {}
             }
         }

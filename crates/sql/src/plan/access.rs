@@ -22,8 +22,22 @@ use ondol_types::func::{FuncId, Volatility, id};
 use ondol_types::{Type, TypeId, Value};
 use std::sync::LazyLock;
 
-/// An order that is wanted of a rel's rows: (column, desc, nulls first).
-pub type Order = [(u16, bool, bool)];
+/// An order that is wanted of a rel's rows.
+#[derive(Clone)]
+pub enum Order<'a> {
+    /// (column, desc, nulls first)
+    Columns(Vec<(u16, bool, bool)>),
+    /// By a distance ([`distance_of`]), the least first.
+    Distance(&'a Expr),
+}
+
+/// `crtree_distance(columns, point)`: both.
+pub fn distance_of(e: &Expr) -> Option<(&[Expr], &[Expr])> {
+    match &e.kind {
+        ExprKind::Call { func: id::CRTREE_DISTANCE, args } => Some(args.split_at(args.len() / 2)),
+        _ => None,
+    }
+}
 
 pub struct Choice<'a> {
     pub access: Access<'a>,
@@ -269,11 +283,10 @@ struct Leading<'a> {
 
 fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> Leading<'a> {
     let mut out = Leading::default();
-    // A CR-tree's columns have no order.
-    let columns = if index.kind == IndexKind::Btree || index.kind == IndexKind::Hash {
-        &index.columns[..]
-    } else {
-        &[]
+    let columns = match index.kind {
+        IndexKind::Btree | IndexKind::Hash => &index.columns[..],
+        // Its columns have no order.
+        IndexKind::Crtree { .. } => &[],
     };
     for col in columns {
         let Some((_, v, e)) = c.equal.iter().find(|(column, ..)| *column as usize == col.column) else {
@@ -299,11 +312,16 @@ pub fn choose<'a>(
     ways: Ways,
     place: &Place<'_>,
     conjuncts: &[&'a Expr],
-    order: Option<&Order>,
+    order: Option<&Order<'a>>,
     limited: bool,
 ) -> Choice<'a> {
     let c = conditions(table, place, conjuncts);
-    let ordered = order.is_none_or(|o| o.is_empty());
+    let (order, distance) = match order {
+        Some(Order::Columns(columns)) => (Some(&columns[..]), None),
+        Some(Order::Distance(e)) => (None, Some(*e)),
+        None => (None, None),
+    };
+    let ordered = distance.is_none() && order.is_none_or(|o| o.is_empty());
     let all: Vec<Leading<'a>> = table.def.indexes.iter().map(|i| leading_keys(i, &c)).collect();
     // More columns with a value never leave more rows: the guess for some of an index's columns bounds the
     // guess for all.
@@ -353,8 +371,23 @@ pub fn choose<'a>(
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         if let IndexKind::Crtree { .. } = index.kind {
-            if let Some(choice) = within_box(number, index, &c, place, n, rows, ordered) {
-                offer(choice)
+            let (sides, by, share) = sides(index, &c);
+            let uses = |e: &Expr| !place.inputs.refs(e).is_empty();
+            let mut uses_others = false;
+            sides.iter().for_each(|s| s.each(&mut |e| uses_others |= uses(e)));
+            let (lookups, fetched) = (1.0, (n * share).max(1.0));
+            let rows = fetched.min(rows);
+            if let Some(e) = distance
+                && let Some(to) = nearest_to(index, place, e)
+            {
+                let uses_others = uses_others || to.iter().flatten().any(|e| uses(e));
+                let (by, sides) = (by.clone(), sides.clone());
+                let access = Access::Nearest { index: number, sides, to, by: e };
+                offer(Choice { access, by, lookups, fetched, rows, ordered: true, uses_others })
+            }
+            if !by.is_empty() {
+                let access = Access::Box { index: number, sides };
+                offer(Choice { access, by, lookups, fetched, rows, ordered, uses_others })
             }
             continue;
         }
@@ -417,16 +450,8 @@ pub fn choose<'a>(
     best
 }
 
-/// The box of a CR-tree that conditions leave; `None` where none of its columns has an end.
-fn within_box<'a>(
-    number: usize,
-    index: &IndexDef,
-    c: &Conditions<'a>,
-    place: &Place<'_>,
-    n: f64,
-    rows: f64,
-    ordered: bool,
-) -> Option<Choice<'a>> {
+/// The box of a CR-tree that conditions leave, these, and which share of the rows may lie in it.
+fn sides<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<Side<'a>>, Vec<&'a Expr>, f64) {
     let (mut sides, mut by, mut share) = (Vec::new(), Vec::new(), 1.0);
     for column in index.columns.iter().map(|c| c.column as u16) {
         let equal = c.equal.iter().find_map(|(of, value, e)| match value {
@@ -457,14 +482,23 @@ fn within_box<'a>(
         };
         sides.push(side)
     }
-    if by.is_empty() {
-        return None;
+    (sides, by, share)
+}
+
+/// The point of a distance, for each column of a CR-tree that counts; `None` if the distance is not one of its
+/// columns, each at most once, from values that are there before its rows are.
+fn nearest_to<'a>(index: &IndexDef, place: &Place<'_>, distance: &'a Expr) -> Option<Vec<Option<&'a Expr>>> {
+    let (columns, point) = distance_of(distance)?;
+    let mut to = vec![None; index.columns.len()];
+    for (column, value) in columns.iter().zip(point) {
+        let column = column_of(column, place.rel)?;
+        let n = index.columns.iter().position(|c| c.column == usize::from(column))?;
+        if to[n].is_some() || !place.is_there(value) || value.calls(Volatility::Volatile) {
+            return None;
+        }
+        to[n] = Some(value)
     }
-    let mut uses_others = false;
-    sides.iter().for_each(|s| s.each(&mut |e| uses_others |= !place.inputs.refs(e).is_empty()));
-    let fetched = (n * share).max(1.0);
-    let access = Access::Box { index: number, sides };
-    Some(Choice { access, by, lookups: 1.0, fetched, rows: fetched.min(rows), ordered, uses_others })
+    Some(to)
 }
 
 impl KeyRange<'_> {
@@ -559,6 +593,8 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
             let open = sides.iter().filter(|s| s.low.is_none() && s.high.is_none()).count();
             10.0 * (1 + open) as f64 + c.fetched * 1.4
         }
+        // A heap of what is open, and each row is read to measure its distance.
+        Access::Nearest { .. } => 20.0 + c.fetched * 4.0,
     };
     let is_off = if matches!(c.access, Access::Full) { ways.no_full } else { ways.no_index };
     let fetch = fetch + Ways::price(is_off);
@@ -572,12 +608,12 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
 
 /// Whether all rows with one key of the index are equal in the order. There may be two of them even where it
 /// is unique (see `Op::Twin`).
-fn are_keys(index: &IndexDef, order: &Order) -> bool {
+fn are_keys(index: &IndexDef, order: &[(u16, bool, bool)]) -> bool {
     order.iter().all(|(column, ..)| index.columns.iter().any(|i| i.column == *column as usize))
 }
 
 /// Whether an index gives the order once its first `k` columns are fixed: `Some(backward)`.
-fn direction(index: &IndexDef, k: usize, c: &Conditions<'_>, order: &Order) -> Option<bool> {
+fn direction(index: &IndexDef, k: usize, c: &Conditions<'_>, order: &[(u16, bool, bool)]) -> Option<bool> {
     let fixed = |column: u16| {
         index.columns[..k].iter().any(|i| i.column == column as usize)
             && c.equal.iter().any(|(e, v, _)| *e == column && matches!(v, KeyValue::One(_)))

@@ -51,6 +51,8 @@ pub struct Shown {
     /// It reads all of a table, which several threads may.
     scans_all: bool,
     conflicts: Option<Conflicts>,
+    /// Nodes of an index are counted, and rows that it gave (`Gen::tally_nodes`, `Gen::tally_met`).
+    is_by_box: bool,
     children: Vec<Shown>,
 }
 
@@ -139,6 +141,7 @@ impl<'a> Show<'_, 'a> {
             number,
             scans_all: false,
             conflicts: None,
+            is_by_box: false,
             children: vec![child],
         };
         let list: Vec<&Expr> = returning.iter().collect();
@@ -217,6 +220,7 @@ impl<'a> Show<'_, 'a> {
             number: n.number,
             scans_all: false,
             conflicts: None,
+            is_by_box: n.is_by_box(),
             children: Vec::new(),
         };
         for rel in n.rels() {
@@ -412,7 +416,9 @@ impl<'a> Show<'_, 'a> {
                         out.kind = "Tid Scan".to_string();
                         out.properties.push(("TID Cond", expr(by, names)));
                     }
-                    Access::Lookup { index, .. } | Access::Box { index, .. } => {
+                    Access::Lookup { index, .. }
+                    | Access::Box { index, .. }
+                    | Access::Nearest { index, .. } => {
                         out.kind = format!("Index Scan using {}", using(*index))
                     }
                     Access::Range { index, backward, .. } => {
@@ -423,6 +429,9 @@ impl<'a> Show<'_, 'a> {
                 let parts = index_conditions(table, access, names);
                 if !parts.is_empty() {
                     out.properties.push(("Index Cond", all_of(&parts)))
+                }
+                if let Access::Nearest { by, .. } = access {
+                    out.properties.push(("Order By", expr(by, names)))
                 }
             }
             Source::Values(_) => (out.kind, out.over) = ("Values Scan".into(), quoted(alias)),
@@ -458,6 +467,7 @@ fn keeping(kind: &str, child: Shown) -> Shown {
         properties: Vec::new(),
         scans_all: false,
         conflicts: None,
+        is_by_box: false,
         output: child.output.clone(),
         children: vec![Shown { place: Place::Outer, ..child.clone() }],
         ..child
@@ -525,7 +535,7 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
                 });
             }
         }
-        Access::Box { index, sides } => {
+        Access::Box { index, sides } | Access::Nearest { index, sides, .. } => {
             for (n, side) in sides.iter().enumerate() {
                 let c = column(*index, n);
                 if let Some(e) = side.one() {
@@ -634,6 +644,21 @@ impl Shown {
         out
     }
 
+    /// What is counted of a CR-tree's rows.
+    fn box_counts(&self, counted: Option<Counted<'_>>) -> Vec<(&'static str, u64)> {
+        if !self.is_by_box {
+            return Vec::new();
+        }
+        let (nodes, met) = counts_of(self.number + 1, counted).unwrap_or_default();
+        let right = counts_of(self.number + 2, counted).map_or(0, |c| c.0);
+        match counted {
+            Some(_) => {
+                vec![("Rows Removed by Index Recheck", met.saturating_sub(right)), ("Index Nodes", nodes)]
+            }
+            None => Vec::new(),
+        }
+    }
+
     fn text(
         &self,
         options: Options,
@@ -685,7 +710,7 @@ impl Shown {
         for (name, value) in &self.properties {
             out.push(format!("{}{name}: {value}", spaces(own)));
         }
-        for (name, value) in self.conflict_counts(counted) {
+        for (name, value) in self.conflict_counts(counted).into_iter().chain(self.box_counts(counted)) {
             out.push(format!("{}{name}: {value}", spaces(own)));
         }
         for c in &self.children {
@@ -730,6 +755,7 @@ impl Shown {
         }
         fields.extend(self.properties.iter().map(|(n, v)| (*n, string(v))));
         fields.extend(self.conflict_counts(counted).into_iter().map(|(n, v)| (n, v.to_string())));
+        fields.extend(self.box_counts(counted).into_iter().map(|(n, v)| (n, v.to_string())));
         let spaces = " ".repeat(indent + 2);
         *out += "{\n";
         let lines: Vec<String> = fields.iter().map(|(n, v)| format!("{spaces}{}: {v}", string(n))).collect();

@@ -8,7 +8,7 @@
 //! - **J3** An equality of columns that follows from those that hold already (equality/E1) is not asked
 //!   again. So of all pairs of columns that are equal (rewrite/equal/Q3) the order takes the ones it comes to
 //!   first, and as many as make the rest follow.
-use super::access::{self, Choice, Place, hash_keys, is_key, likely_rows, table_rows};
+use super::access::{self, Choice, Order, Place, hash_keys, is_key, likely_rows, table_rows};
 use super::equality::{Classes, Equality, equality};
 use super::logical::{Expr, ExprKind, Hidden, JoinKind, Logical, Source, known};
 use super::operators::{Planned, Planner, Want};
@@ -18,8 +18,8 @@ use super::ways::Ways;
 use ondol_types::{SqlResult, Value};
 use std::collections::HashSet;
 
-/// An order of one rel's columns: (column, desc, nulls first).
-pub type Wanted = (u16, Vec<(u16, bool, bool)>);
+/// An order of one rel's rows.
+pub type Wanted<'a> = (u16, Order<'a>);
 
 /// How many rows a turn of a recursion is taken to give.
 const WORKING_ROWS: f64 = 100.0;
@@ -42,14 +42,14 @@ struct Input<'a> {
 struct Joins<'a> {
     inputs: Inputs,
     list: Vec<Input<'a>>,
-    wanted: Option<Wanted>,
+    wanted: Option<Wanted<'a>>,
     limited: bool,
     ways: Ways,
     hidden: &'a [Hidden],
 }
 
 /// Plans joins, filters and what they are over.
-pub fn plan<'a>(planner: &Planner<'a, '_>, tree: &'a Logical, want: &Want) -> SqlResult<Planned<'a>> {
+pub fn plan<'a>(planner: &Planner<'a, '_>, tree: &'a Logical, want: &Want<'a>) -> SqlResult<Planned<'a>> {
     let mut leaves = Vec::new();
     inputs(tree, &mut leaves);
     let mut cx = Joins {
@@ -306,7 +306,7 @@ fn plan_pool<'a>(
         for n in ready {
             let input = inputs[n];
             let rel = cx.list[input as usize].rel;
-            let wanted = order.filter(|(r, _)| *r == rel && done.is_none()).map(|(_, o)| &o[..]);
+            let wanted = order.filter(|(r, _)| *r == rel && done.is_none()).map(|(_, o)| o);
             let s = step(cx, input, bound, &open, done.as_ref(), wanted);
             let linked = done.is_none() || open.open.iter().any(|c| c.refs.has(input) && c.refs.meets(bound));
             // A foreign table that comes first is read once and kept nowhere; of several, the largest.
@@ -454,7 +454,7 @@ fn step<'a>(
     bound: RelSet,
     open: &Conditions<'a>,
     done: Option<&Planned<'a>>,
-    order: Option<&access::Order>,
+    order: Option<&Order<'a>>,
 ) -> Step<'a> {
     let own = RelSet::one(input);
     let ready = open.ready(bound.with(own));

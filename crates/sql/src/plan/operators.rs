@@ -3,6 +3,7 @@
 //! - **O1** A sort whose order its input can give is not there; then a projection that only it looked at is
 //!   not there either.
 //! - **O2** An order is asked for, and a limit taken into account, only through operators that keep both.
+use super::access::{self, Order};
 use super::join::{self, Wanted};
 use super::logical::{self, ExprKind, Logical, SortBy};
 use super::physical::{Node, Operator, Root, Statement, Subplan};
@@ -16,8 +17,8 @@ mod window;
 
 /// What is wanted of an operator's rows beyond that they are right.
 #[derive(Clone, Default)]
-pub struct Want {
-    pub order: Option<Wanted>,
+pub struct Want<'a> {
+    pub order: Option<Wanted<'a>>,
     /// Few of the rows may be asked for.
     pub limited: bool,
 }
@@ -117,7 +118,7 @@ impl<'a> Planner<'a, '_> {
         Ok(Subplan { node, output })
     }
 
-    pub fn tree(&self, tree: &'a Logical, want: &Want) -> SqlResult<Planned<'a>> {
+    pub fn tree(&self, tree: &'a Logical, want: &Want<'a>) -> SqlResult<Planned<'a>> {
         self.limits.go_on()?;
         let unordered = |node| Planned { node, ordered: false };
         let none = Want::default();
@@ -201,8 +202,14 @@ impl<'a> Planner<'a, '_> {
     }
 }
 
-/// The order that a sort asks of its input, if it is one of a single relation's columns.
-fn order_of(keys: &[SortBy]) -> Option<Wanted> {
+/// The order that a sort asks of its input, if it is one of a single relation's columns, or by the distance
+/// of some of them.
+fn order_of(keys: &[SortBy]) -> Option<Wanted<'_>> {
+    if let [SortBy { expr, desc: false, nulls_first: false }] = keys
+        && let Some(wanted) = by_distance(expr)
+    {
+        return Some(wanted);
+    }
     let mut rel = None;
     let mut columns = Vec::new();
     for k in keys {
@@ -212,12 +219,29 @@ fn order_of(keys: &[SortBy]) -> Option<Wanted> {
         }
         columns.push((column, k.desc, k.nulls_first));
     }
-    rel.map(|r| (r, columns))
+    rel.map(|r| (r, Order::Columns(columns)))
+}
+
+/// The order by a distance, if that is one of a single relation's columns.
+fn by_distance(e: &logical::Expr) -> Option<Wanted<'_>> {
+    let (columns, _) = access::distance_of(e)?;
+    let mut rels = columns.iter().map(|c| match c.unrelabelled().kind {
+        ExprKind::Column { rel, .. } => Some(rel),
+        _ => None,
+    });
+    let first = rels.next()??;
+    rels.all(|r| r == Some(first)).then_some((first, Order::Distance(e)))
 }
 
 /// An order of a projection's columns as one of a relation below it.
-fn below(order: Option<&Wanted>, rel: u16, columns: &[logical::Expr]) -> Option<Wanted> {
-    let (of, order) = order?;
+fn below<'a>(order: Option<&Wanted<'_>>, rel: u16, columns: &'a [logical::Expr]) -> Option<Wanted<'a>> {
+    let Some((of, Order::Columns(order))) = order else { return None };
+    if let [(column, false, false)] = order[..]
+        && *of == rel
+        && let Some(wanted) = by_distance(columns.get(usize::from(column))?)
+    {
+        return Some(wanted);
+    }
     let mut inner = None;
     let mut list = Vec::new();
     for (column, desc, nulls_first) in order {
@@ -228,7 +252,7 @@ fn below(order: Option<&Wanted>, rel: u16, columns: &[logical::Expr]) -> Option<
         }
         list.push((column, *desc, *nulls_first));
     }
-    inner.map(|r| (r, list))
+    inner.map(|r| (r, Order::Columns(list)))
 }
 
 /// What the output is without a projection: if it is nothing but columns of that, each that is volatile at

@@ -112,6 +112,16 @@ pub enum Access<'a> {
         index: usize,
         sides: Vec<Side<'a>>,
     },
+    /// The nearest of a CR-tree's rows first, of those in a box.
+    Nearest {
+        index: usize,
+        /// The box, as of [`Access::Box`].
+        sides: Vec<Side<'a>>,
+        /// The point, for each column of the index that counts.
+        to: Vec<Option<&'a Expr>>,
+        /// The distance.
+        by: &'a Expr,
+    },
     /// A range of a B+-tree, or several that may overlap: each of their rows once, in the index's order.
     Range {
         index: usize,
@@ -237,6 +247,14 @@ pub struct Node<'a> {
     pub cost: (f64, f64),
     /// In the statement, for EXPLAIN ANALYZE's counters.
     pub number: u32,
+}
+
+impl Node<'_> {
+    /// Whether its rows are come by in a CR-tree.
+    pub fn is_by_box(&self) -> bool {
+        let Operator::Scan { access, .. } = &self.operator else { return false };
+        matches!(access, Access::Box { .. } | Access::Nearest { .. })
+    }
 }
 
 /// A query: for each row of the node the values of `output`.
@@ -397,6 +415,10 @@ impl<'a> Node<'a> {
                         member.iter().for_each(|e| f(e));
                     }
                     Access::Box { sides, .. } => sides.iter().for_each(|s| s.each(f)),
+                    Access::Nearest { sides, to, .. } => {
+                        sides.iter().for_each(|s| s.each(f));
+                        to.iter().flatten().for_each(|e| f(e))
+                    }
                     Access::Range { ranges, .. } => ranges.iter().for_each(|r| r.each(f)),
                 }
             }

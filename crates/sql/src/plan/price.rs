@@ -61,6 +61,10 @@ pub fn price(statement: &mut Statement<'_>) {
 impl Node<'_> {
     fn price(&mut self, take: &mut dyn FnMut() -> u32) {
         self.number = take();
+        if self.is_by_box() {
+            // What is counted of the index.
+            (take(), take());
+        }
         self.inputs_mut().into_iter().for_each(|n| n.price(take));
         let (start, total) = self.own_price();
         let checked = self.rows * OPERATOR * self.filter.len() as f64;
@@ -77,6 +81,8 @@ impl Node<'_> {
                 Access::Tid { .. } => (0.0, n * 2.0 * ROW),
                 Access::Lookup { keys, .. } => (LOOKUP, LOOKUP * keys.len() as f64 + n * 2.0 * ROW),
                 Access::Box { .. } => (LOOKUP, 4.0 * LOOKUP + n * 2.0 * ROW),
+                // As PostgreSQL has it, one row is as dear as another.
+                Access::Nearest { .. } => (LOOKUP, 4.0 * LOOKUP + n * 4.0 * ROW),
                 Access::Range { ranges, .. } => (LOOKUP, LOOKUP * ranges.len() as f64 + n * 2.0 * ROW),
             },
             Operator::Scan { .. } => (0.0, n * ROW),

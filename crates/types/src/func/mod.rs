@@ -102,6 +102,7 @@ pub mod id {
     pub use crate::array::id::*;
     pub use crate::catalog::id::*;
     pub use crate::catalog::record::id::*;
+    pub use crate::coordinate::id::*;
     pub use crate::user::id::*;
 }
 
@@ -385,6 +386,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     session::DEFS,
     system::DEFS,
     crate::array::DEFS,
+    crate::coordinate::DEFS,
     crate::catalog::RECORDS,
 ];
 

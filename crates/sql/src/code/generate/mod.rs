@@ -242,6 +242,11 @@ fn places<'a>(statement: &'a physical::Statement<'a>) -> Vec<Place<'a>> {
     places
 }
 
+/// Too many are found out in `finish`.
+fn slot(n: u32) -> Slot {
+    Slot(u16::try_from(n).unwrap_or(u16::MAX))
+}
+
 impl<'a> Gen<'a> {
     /// A register of its own.
     pub fn register(&mut self) -> u16 {
@@ -448,10 +453,19 @@ impl<'a> Gen<'a> {
     pub fn tally_row(&mut self, node: u32) {
         self.tally(2 * node + 1)
     }
-    fn tally(&mut self, slot: u32) {
+    /// Counts the nodes that were looked at for a node's rows, under EXPLAIN ANALYZE.
+    pub fn tally_nodes(&mut self, node: u32, cursor: Cur) {
         if self.measure {
-            // Too many are found out in `finish`.
-            self.op(Op::Tally { slot: Slot(u16::try_from(slot).unwrap_or(u16::MAX)) })
+            self.op(Op::TallyNodes { cursor, slot: slot(2 * node + 2) })
+        }
+    }
+    /// Counts a row of an index, before it is looked at again, or after, under EXPLAIN ANALYZE.
+    pub fn tally_met(&mut self, node: u32, is_right: bool) {
+        self.tally(2 * node + if is_right { 4 } else { 3 })
+    }
+    fn tally(&mut self, at: u32) {
+        if self.measure {
+            self.op(Op::Tally { slot: slot(at) })
         }
     }
 

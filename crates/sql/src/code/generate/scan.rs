@@ -6,7 +6,7 @@ use super::{Consume, Gen, Source, Stored, internal};
 use crate::plan::access::{any_of_array, catalog_key, foreign_bounds};
 use crate::plan::classify::is_int;
 use crate::plan::logical::{self, Expr, ExprKind};
-use crate::plan::physical::{Access, End, KeyRange, KeyValue, Node, Operator};
+use crate::plan::physical::{Access, End, KeyRange, KeyValue, Node, Operator, Side};
 use ondol_engine::Table;
 use ondol_types::edge::is_rounded;
 use ondol_types::func::FuncId;
@@ -196,17 +196,9 @@ impl<'a> Gen<'a> {
         match access {
             Access::Full => {
                 let cursor = self.cursor(table, None);
-                let (next, end) = (self.label(), self.label());
+                let end = self.label();
                 self.op(Op::ScanStart { cursor });
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::ScanNext { cursor, to: end });
-                self.found(rel, cursor, recheck, next, node, consume)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                self.cursor_rows(cursor, Op::ScanNext { cursor, to: end }, end, node, consume)
             }
             Access::Tid { tids: KeyValue::One(e), .. } => {
                 let cursor = self.cursor(table, None);
@@ -259,44 +251,37 @@ impl<'a> Gen<'a> {
             }
             Access::Box { index, sides } => {
                 let cursor = self.cursor(table, Some(*index));
-                let (next, end) = (self.label(), self.label());
-                let columns = &table.def.indexes[*index].columns;
-                let first = self.registers(2 * columns.len());
-                for (n, (side, column)) in sides.iter().zip(columns).enumerate() {
-                    let ty = table.def.columns[column.column].ty.id;
-                    for (is_low, given) in [(true, side.low), (false, side.high)] {
-                        let dst = Out(first + (n + if is_low { 0 } else { columns.len() }) as u16);
-                        let Some((e, _)) = given else {
-                            self.op(Op::Null { dst });
-                            continue;
-                        };
-                        let r = match is_rounded(e.ty.id, ty) {
-                            true => {
-                                let (a, r) = (Reg(self.expr(e)?), self.register());
-                                self.op(Op::RangeEnd { dst: Out(r), a, ty, lower: Flag(is_low) });
-                                r
-                            }
-                            false => self.key_value(e, ty, end)?,
-                        };
-                        self.op(Op::IfNull { a: Reg(r), to: end });
-                        self.op(Op::Move { dst, a: Reg(r) });
+                let end = self.label();
+                let first = self.registers(2 * sides.len());
+                self.sides(table, *index, sides, first, end)?;
+                self.op(Op::BoxProbe { cursor, values: Span::new(first, 2 * sides.len()) });
+                self.tally_nodes(node.number, cursor);
+                self.op(Op::RowPrefetch { cursor });
+                self.cursor_rows(cursor, Op::RowNext { cursor, to: end }, end, node, consume)
+            }
+            Access::Nearest { index, sides, to, .. } => {
+                let cursor = self.cursor(table, Some(*index));
+                let end = self.label();
+                let first = self.registers(3 * sides.len());
+                self.sides(table, *index, sides, first, end)?;
+                let mut counted = 0;
+                for (n, e) in to.iter().enumerate() {
+                    let dst = first + (2 * sides.len() + n) as u16;
+                    match e {
+                        Some(e) => {
+                            counted |= 1 << n;
+                            self.expr_into(e, dst)?
+                        }
+                        None => self.op(Op::Null { dst: Out(dst) }),
                     }
                 }
-                self.op(Op::BoxProbe { cursor, values: Span::new(first, 2 * columns.len()) });
-                self.op(Op::RowPrefetch { cursor });
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::RowNext { cursor, to: end });
-                self.found(rel, cursor, recheck, next, node, consume)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                let values = Span::new(first, 3 * sides.len());
+                self.op(Op::NearStart { cursor, values, counted: Count(counted) });
+                self.cursor_rows(cursor, Op::NearNext { cursor, to: end }, end, node, consume)
             }
             Access::Range { index, ranges, backward } => {
                 let cursor = self.cursor(table, Some(*index));
-                let (next, end) = (self.label(), self.label());
+                let end = self.label();
                 let backward = Flag(*backward);
                 match &ranges[..] {
                     [one] => {
@@ -314,17 +299,69 @@ impl<'a> Gen<'a> {
                         self.op(Op::RangesStart { cursor, backward });
                     }
                 }
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::RangeNext { cursor, to: end });
-                self.found(rel, cursor, recheck, next, node, consume)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                self.cursor_rows(cursor, Op::RangeNext { cursor, to: end }, end, node, consume)
             }
         }
+    }
+
+    /// A loop over the rows that one instruction, `step`, reads into a cursor; it jumps to `end`, which is
+    /// set here, when there are no more.
+    fn cursor_rows(
+        &mut self,
+        cursor: Cur,
+        step: Op,
+        end: Label,
+        node: &'a Node<'a>,
+        consume: Consume<'_, 'a>,
+    ) -> SqlResult<()> {
+        let Operator::Scan { rel, recheck, .. } = &node.operator else { return Err(internal("no scan")) };
+        let next = self.label();
+        let mark = self.mark();
+        self.here(next);
+        let reset = self.reset(mark);
+        self.op(step);
+        if let Op::NearNext { .. } = step {
+            self.tally_nodes(node.number, cursor)
+        }
+        self.found(*rel, cursor, recheck, next, node, consume)?;
+        self.jump(next);
+        self.here(end);
+        self.end_turns(mark, reset);
+        Ok(())
+    }
+
+    /// The sides of a box for the cursor, in registers: the least values by column, then the greatest, NULL
+    /// where it is open; jumps to `none` where nothing lies between them.
+    fn sides(
+        &mut self,
+        table: &'a Arc<Table>,
+        index: usize,
+        sides: &[Side<'a>],
+        first: u16,
+        none: Label,
+    ) -> SqlResult<()> {
+        let columns = &table.def.indexes[index].columns;
+        for (n, (side, column)) in sides.iter().zip(columns).enumerate() {
+            let ty = table.def.columns[column.column].ty.id;
+            for (is_low, given) in [(true, side.low), (false, side.high)] {
+                let dst = Out(first + (n + if is_low { 0 } else { sides.len() }) as u16);
+                let Some((e, _)) = given else {
+                    self.op(Op::Null { dst });
+                    continue;
+                };
+                let r = match is_rounded(e.ty.id, ty) {
+                    true => {
+                        let (a, r) = (Reg(self.expr(e)?), self.register());
+                        self.op(Op::RangeEnd { dst: Out(r), a, ty, lower: Flag(is_low) });
+                        r
+                    }
+                    false => self.key_value(e, ty, none)?,
+                };
+                self.op(Op::IfNull { a: Reg(r), to: none });
+                self.op(Op::Move { dst, a: Reg(r) });
+            }
+        }
+        Ok(())
     }
 
     /// The ends of a range for the cursor; jumps to `none` where no key lies between them.
@@ -422,7 +459,14 @@ impl<'a> Gen<'a> {
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
         self.put(rel, Source::Table { cursor: cursor.0 })?;
+        let is_by_box = node.is_by_box();
+        if is_by_box {
+            self.tally_met(node.number, false)
+        }
         self.all_or(recheck, next)?;
+        if is_by_box {
+            self.tally_met(node.number, true)
+        }
         self.passed(node, next, consume)
     }
 

@@ -5,6 +5,7 @@
 //! - **W2** Of windows upon each other the lower one's order serves the upper ones as far as their keys are
 //!   the first of its keys (sql/plan/lower/window/W1).
 use super::{Planned, Planner, Want, order_of};
+use crate::plan::access::Order;
 use crate::plan::logical::{Expr, ExprKind, Logical, SortBy, same};
 use crate::plan::physical::{Node, Operator};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -41,7 +42,7 @@ pub(super) fn comes_in(tree: &Logical, keys: &[SortBy]) -> bool {
 }
 
 impl<'a> Planner<'a, '_> {
-    pub(super) fn window(&self, tree: &'a Logical, want: &Want) -> SqlResult<Planned<'a>> {
+    pub(super) fn window(&self, tree: &'a Logical, want: &Want<'a>) -> SqlResult<Planned<'a>> {
         let Logical::Window { rel, input, window, calls } = tree else {
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "no window"));
         };
@@ -62,7 +63,8 @@ impl<'a> Planner<'a, '_> {
         let ordered = match (&want.order, keys.is_empty()) {
             (None, _) => false,
             (Some(_), true) => ordered,
-            (Some((of, columns)), false) => {
+            (Some((_, Order::Distance(_))), false) => false,
+            (Some((of, Order::Columns(columns))), false) => {
                 let key = |k: &SortBy| match k.expr.unrelabelled().kind {
                     ExprKind::Column { rel, column, .. } => Some((rel, (column, k.desc, k.nulls_first))),
                     _ => None,
