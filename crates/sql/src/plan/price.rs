@@ -63,7 +63,8 @@ impl Node<'_> {
         self.number = take();
         if self.is_by_box() {
             // What is counted of the index.
-            (take(), take());
+            take();
+            take();
         }
         self.inputs_mut().into_iter().for_each(|n| n.price(take));
         let (start, total) = self.own_price();
