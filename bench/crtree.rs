@@ -8,11 +8,12 @@
 use ondol_base::epoch::{Epochs, Guard};
 use ondol_base::oid::Oid;
 use ondol_bench::options::Common;
-use ondol_bench::points::{Boxes, Kind, Points, boxes, oid_of};
+use ondol_bench::points::{Boxes, Kind, Moving, Points, boxes, oid_of, overlapping};
 use ondol_bench::random::Random;
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, passes};
 use ondol_bench::{Error, Result};
+use ondol_index::btree::{BTree, KeyShape};
 use ondol_index::crtree::{CrTree, Rect, Search, put_key};
 use ondol_index::{Budget, Index};
 use packed_spatial_index as packed;
@@ -26,7 +27,7 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// Where points lie: uniform, clusters, market (price, size, time); by commas
+    /// Where points lie: uniform, clusters, market (price, size, time), rectangles (of 4 dimensions); by commas
     #[arg(long, value_delimiter = ',', default_value = "uniform,clusters,market")]
     kinds: Vec<Kind>,
     /// Dimensions, by commas: 2, 3, 6
@@ -35,6 +36,9 @@ pub struct Args {
     /// Parts of the points that a box has, in percent, by commas
     #[arg(long, value_delimiter = ',', default_value = "0.001,0.01,0.1,1")]
     percent: Vec<f64>,
+    /// How many of the dimensions boxes are bounded in, the others being open; all, unless given
+    #[arg(long)]
+    bounded: Option<usize>,
 }
 
 /// No limit.
@@ -142,7 +146,9 @@ impl<const D: usize> Side<D> for Packed {
 const CR8: &str = "CR-tree, 8 bits";
 const CR16: &str = "CR-tree, 16 bits";
 const FULL: &str = "without compression";
+const BTREE: &str = "B+-tree of one dimension";
 const GROWN: &str = "CR-tree, 8 bits, grown";
+const TWO: &str = "CR-tree, 8 bits, two threads";
 const RSTAR: &str = "rstar";
 const PACKED: &str = "packed_spatial_index";
 
@@ -163,6 +169,75 @@ fn right<const D: usize>(
         }
     }
     (sum, count)
+}
+
+/// Searches by two threads at once, each for all boxes.
+fn two_threads<const D: usize>(tree: &CrTree, epochs: &Arc<Epochs>, asked: &Boxes<D>) -> Result<u64> {
+    let search = |at: usize| {
+        let me = epochs.join(0);
+        let guard = me.pin();
+        let (mut search, mut out, mut found) = (Search::new(), vec![], 0);
+        for n in 0..asked.len() {
+            out.clear();
+            let within = rect(&asked[(n + at) % asked.len()]);
+            tree.search(&guard, &within, &mut search, &mut out, None);
+            found += out.len() as u64
+        }
+        found
+    };
+    std::thread::scope(|threads| {
+        let other = threads.spawn(|| search(asked.len() / 2));
+        let own = search(0);
+        other.join().map(|found| own + found).map_err(|_| Error::from("a thread failed"))
+    })
+}
+
+/// Inserts and updates one by one: of the tree, and of a B+-tree of the first dimension.
+fn changes<const D: usize>(points: &Arc<Points<D>>, guard: &Guard<'_>, report: &mut Report) -> Result<()> {
+    let count = points.0.len();
+    let failed = |_| Error::from("no memory");
+    let moving = Arc::new(Moving::new(points.clone()));
+    let tree = CrTree::new(D, 8, moving.clone(), Arc::new(Unlimited)).map_err(failed)?;
+    let btree = BTree::new(KeyShape::Fixed(8), Arc::new(Unlimited)).map_err(failed)?;
+    let mut r = Random::new(5);
+    let mut order: Vec<usize> = (0..count).collect();
+    (1..count).rev().for_each(|i| order.swap(i, r.below(i as u64 + 1) as usize));
+    // Each update takes a row to where another was put in before.
+    let moves: Vec<(usize, usize)> =
+        (0..count / 2).map(|_| (r.below(count as u64) as usize, r.below(count as u64) as usize)).collect();
+    let mut lines = vec![];
+    let sides: [(&str, &dyn Index, usize); 2] = [(GROWN, &tree, D), (BTREE, &btree, 1)];
+    for (side, index, dimensions) in sides {
+        let key = |n: usize, key: &mut Vec<u8>| {
+            key.clear();
+            put_key(&points.0[n][..dimensions], key)
+        };
+        moving.reset();
+        let (mut old, mut new) = (vec![], vec![]);
+        let began = Instant::now();
+        for n in &order {
+            key(*n, &mut new);
+            index.insert(guard, &new, oid_of(*n), None).map_err(failed)?;
+        }
+        let inserted = count as f64 / began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        for (n, to) in &moves {
+            key(moving.place(*n), &mut old);
+            key(*to, &mut new);
+            moving.go(*n, *to);
+            index.insert(guard, &new, oid_of(*n), None).map_err(failed)?;
+            if old != new {
+                index.remove_dead(guard, &old, oid_of(*n), &mut |same| !same(&new), None);
+            }
+        }
+        let updated = moves.len() as f64 / began.elapsed().as_secs_f64();
+        if index.entries() != count as u64 {
+            return Err(format!("{side} has {} entries of {count} rows", index.entries()).into());
+        }
+        lines.push(vec![side.to_string(), number(inserted), number(updated)])
+    }
+    report.table(&["index, one thread", "inserts a second", "updates a second"], &lines);
+    Ok(())
 }
 
 fn compare<const D: usize>(kind: Kind, args: &Args, report: &mut Report) -> Result<()>
@@ -192,6 +267,8 @@ where
         ]);
         sides.push((side, Box::new(Ours::new(tree, guard))))
     }
+    let sides_of_threads =
+        Box::new(CrTree::bulk(8, points.clone(), Arc::new(Unlimited), points.entries()).map_err(failed)?);
     let began = Instant::now();
     let tree = CrTree::new(D, 8, points.clone(), Arc::new(Unlimited)).map_err(failed)?;
     let mut order: Vec<usize> = (0..count).collect();
@@ -212,6 +289,7 @@ where
         number(tree.memory_bytes() as f64 / count as f64),
     ]);
     sides.push((GROWN, Box::new(Ours::new(tree, guard))));
+    changes(&points, guard, report)?;
     let began = Instant::now();
     sides.push((RSTAR, <() as Dimensions<D>>::rstar(&points)));
     built.push(vec![RSTAR.to_string(), number(count as f64 / began.elapsed().as_secs_f64()), "?".into()]);
@@ -226,8 +304,11 @@ where
     }
     report.table(&["tree", "entries a second, built or inserted", "bytes an entry"], &built);
     for percent in &args.percent {
-        let asked =
-            boxes(&points, *percent, (2e5 / (count as f64 * percent / 100.0)).clamp(20.0, 5000.0) as usize);
+        let wanted = (2e5 / (count as f64 * percent / 100.0)).clamp(20.0, 5000.0) as usize;
+        let asked = match kind {
+            Kind::Rectangles => overlapping(*percent, wanted),
+            _ => boxes(&points, *percent, wanted, args.bounded.unwrap_or(D)),
+        };
         let some: Boxes<D> = asked[..asked.len().min(20)].to_vec();
         let all: Vec<u64> = (0..count as u64).collect();
         let wanted = right(&points, &some, |_| all.clone());
@@ -274,6 +355,15 @@ where
                 })
             })
         }
+        let two = &*sides_of_threads;
+        contest.side(TWO, |_| {
+            let pass = || two_threads(two, &epochs, &asked);
+            passes(args.common.seconds(0.3), 2 * asked.len(), pass).map(|mut sample| {
+                sample.checksum = None;
+                sample
+            })
+        });
+        contest.aim("two threads against one", TWO, Some(CR8), Bound::RateAtLeast(1.7));
         let least = match D {
             2 => 2.0,
             3 => 2.5,
@@ -293,7 +383,9 @@ where
 pub fn run(args: Args) -> Result<()> {
     let mut report = Report::new("crtree", "Points in boxes", Some(&args.common));
     for kind in &args.kinds {
-        for dimensions in &args.dimensions {
+        let four = [4];
+        let dimensions = if let Kind::Rectangles = kind { &four[..] } else { &args.dimensions[..] };
+        for dimensions in dimensions {
             match dimensions {
                 2 => compare::<2>(*kind, &args, &mut report)?,
                 3 => compare::<3>(*kind, &args, &mut report)?,

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod alter;
+mod boxes;
 mod carriers;
 mod checkpoint;
 mod crtree;
@@ -42,6 +43,7 @@ enum Bench {
     Wire(wire::Args),
     Carriers(carriers::Args),
     Crtree(crtree::Args),
+    Boxes(boxes::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -63,5 +65,6 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Wire(args) => wire::run(args),
         Bench::Carriers(args) => carriers::run(args),
         Bench::Crtree(args) => crtree::run(args),
+        Bench::Boxes(args) => boxes::run(args),
     }
 }

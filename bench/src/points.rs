@@ -6,6 +6,9 @@ use crate::random::Random;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_index::crtree::{Entry, Keys, MOST, put_key};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Where points lie.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -14,6 +17,8 @@ pub enum Kind {
     Clusters,
     /// A price that walks, sizes of which few are large, times that grow.
     Market,
+    /// Rectangles as points of four dimensions: their low corners, then their high ones.
+    Rectangles,
 }
 
 pub struct Points<const D: usize>(pub Vec<[f64; D]>);
@@ -39,6 +44,13 @@ impl<const D: usize> Points<D> {
                 Kind::Clusters => {
                     let middle = middles[r.below(100) as usize];
                     std::array::from_fn(|d| middle[d] + near(&mut r, 10_000_000).floor())
+                }
+                Kind::Rectangles => {
+                    let mut p: [f64; D] = std::array::from_fn(|_| r.below(1 << 31) as f64);
+                    for d in D / 2..D {
+                        p[d] = p[d - D / 2] + r.below(1 << 20) as f64
+                    }
+                    p
                 }
                 Kind::Market => {
                     price = (price + r.range(-3, 3)).max(1);
@@ -68,12 +80,62 @@ impl<const D: usize> Keys for Points<D> {
     }
 }
 
+/// Rows that go from one point to another of the same list.
+pub struct Moving<const D: usize> {
+    points: Arc<Points<D>>,
+    /// By row, which point it has.
+    places: Vec<AtomicUsize>,
+}
+
+impl<const D: usize> Moving<D> {
+    pub fn new(points: Arc<Points<D>>) -> Moving<D> {
+        let places = (0..points.0.len()).map(AtomicUsize::new).collect();
+        Moving { points, places }
+    }
+    /// Each goes back to its own.
+    pub fn reset(&self) {
+        self.places.iter().enumerate().for_each(|(n, place)| place.store(n, Relaxed))
+    }
+    pub fn place(&self, row: usize) -> usize {
+        self.places[row].load(Relaxed)
+    }
+    pub fn go(&self, row: usize, to: usize) {
+        self.places[row].store(to, Relaxed)
+    }
+}
+
+impl<const D: usize> Keys for Moving<D> {
+    fn each(&self, _: &Guard<'_>, oid: Oid, each: &mut dyn FnMut(&[u8])) {
+        let mut key = Vec::with_capacity(8 * MOST);
+        put_key(&self.points.0[self.place(oid.bits() as usize / 16 - 1)], &mut key);
+        each(&key)
+    }
+}
+
 /// Boxes as two corners.
 pub type Boxes<const D: usize> = Vec<([f64; D], [f64; D])>;
 
-/// Boxes around points of the data, drawn by ranks: in each dimension a box has the part of the points that
-/// would make the wanted percentage if dimensions were independent.
-pub fn boxes<const D: usize>(points: &Points<D>, percent: f64, count: usize) -> Boxes<D> {
+/// Boxes in which rectangles overlap others, of such a size that about the wanted percentage do.
+pub fn overlapping<const D: usize>(percent: f64, count: usize) -> Boxes<D> {
+    let mut r = Random::new(8);
+    let all = (1u64 << 31) as f64;
+    // What a rectangle adds in each direction, half of its greatest width on the average.
+    let wide = ((percent / 100.0).powf(2.0 / D as f64) * all - (1u64 << 19) as f64).max(1.0);
+    let mut one = || {
+        let (mut low, mut high) = ([f64::MIN; D], [f64::MAX; D]);
+        for d in 0..D / 2 {
+            let from = r.below(1 << 31) as f64;
+            (high[d], low[d + D / 2]) = (from + wide, from)
+        }
+        (low, high)
+    };
+    (0..count).map(|_| one()).collect()
+}
+
+/// Boxes around points of the data, drawn by ranks: in each of the first `bounded` dimensions a box has the
+/// part of the points that would make the wanted percentage if dimensions were independent; the others are
+/// open.
+pub fn boxes<const D: usize>(points: &Points<D>, percent: f64, count: usize, bounded: usize) -> Boxes<D> {
     let mut r = Random::new(7);
     let n = points.0.len();
     let some: Vec<&[f64; D]> = (0..20_000).map(|_| &points.0[r.below(n as u64) as usize]).collect();
@@ -84,11 +146,12 @@ pub fn boxes<const D: usize>(points: &Points<D>, percent: f64, count: usize) -> 
             all
         })
         .collect();
-    let part = (percent / 100.0).powf(1.0 / D as f64);
+    let bounded = bounded.clamp(1, D);
+    let part = (percent / 100.0).powf(1.0 / bounded as f64);
     let mut one = || {
         let middle = points.0[r.below(n as u64) as usize];
-        let (mut low, mut high) = (middle, middle);
-        for d in 0..D {
+        let (mut low, mut high) = ([f64::MIN; D], [f64::MAX; D]);
+        for d in 0..bounded {
             let ranks = &by_rank[d];
             let most = ranks.len() - 1;
             let half = part * ranks.len() as f64 / 2.0;

@@ -185,3 +185,17 @@ fn wire() {
 fn waits() {
     tiny("waits", &[], &["A storm of deadlocks", "what many keep", "Deadlocks a second"]);
 }
+
+#[test]
+fn crtree() {
+    let says = ["uniform, 2 dimensions", "market, 6 dimensions", "inserts a second", "rstar", "two threads"];
+    tiny("crtree", &[], &says);
+    tiny("crtree", &["--kinds", "rectangles"], &["rectangles, 4 dimensions"]);
+    tiny("crtree", &["--kinds", "uniform", "--dimensions", "3", "--bounded", "2"], &["uniform, 3 dimensions"]);
+}
+
+#[test]
+fn boxes() {
+    let says = ["uniform, 2 dimensions, 0.1 %", "market, 6 dimensions", "SQLite, R*Tree", "Unix socket"];
+    tiny("boxes", &["--percent", "0.1,1"], &says);
+}

@@ -295,7 +295,7 @@ fn trees_built_at_once() {
             rows.add(16 * n + 16, &key_of(&p, D));
             entries.push(Entry::<D> { at: std::array::from_fn(|d| p[d]), word: 16 * n + 16 });
         }
-        let tree = if seed % 2 == 0 {
+        let tree = if seed.is_multiple_of(2) {
             CrTree::bulk(bits, rows.clone(), budget.clone(), entries).unwrap()
         } else {
             // By several threads, in as many parts as if there were more.
