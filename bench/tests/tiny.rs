@@ -191,7 +191,11 @@ fn crtree() {
     let says = ["uniform, 2 dimensions", "market, 6 dimensions", "inserts a second", "rstar", "two threads"];
     tiny("crtree", &[], &says);
     tiny("crtree", &["--kinds", "rectangles"], &["rectangles, 4 dimensions"]);
-    tiny("crtree", &["--kinds", "uniform", "--dimensions", "3", "--bounded", "2"], &["uniform, 3 dimensions"]);
+    tiny(
+        "crtree",
+        &["--kinds", "uniform", "--dimensions", "3", "--bounded", "2"],
+        &["uniform, 3 dimensions"],
+    );
 }
 
 #[test]
