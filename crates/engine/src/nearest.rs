@@ -11,6 +11,7 @@ use crate::error;
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_index::Seen;
 use ondol_index::crtree::{MOST, Near, Nearest, Rect};
 use ondol_kernel::transaction::Newest;
@@ -167,7 +168,7 @@ impl Neighbours {
             let message = format!("neighbours are asked of index {}, which has no points", index.def.name);
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
         };
-        let serializable = connection.session.is_serializable();
+        let serializable = connection.session.is_serializable() && !mutated("neighbours_forgotten");
         let (mut seen, mut touched): (Vec<Seen>, Vec<Oid>) = (vec![], vec![]);
         let batch = self.batch;
         // The distances of the nearest that were met, the farthest on top.

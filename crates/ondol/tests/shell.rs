@@ -696,6 +696,26 @@ fn the_demo_proves_itself() {
 }
 
 #[test]
+fn the_demo_of_quotes_finds_the_same_by_each_way() {
+    let folder = ondol::TempFolder::new().expect("a folder");
+    let file = folder.path().join("boxes.svg");
+    let file = file.to_str().expect("a name");
+    let quotes = &["demo", "--scenario", "quotes", "--rows", "20000", "--seconds", "0.05"];
+    let r = ran(&[&quotes[..], &["--json", "--picture", file]].concat(), "");
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    for key in ["scan_boxes", "btree_boxes", "btree3_boxes", "crtree_boxes", "neighbours", "updates"] {
+        assert!(r.out.contains(&format!("\"{key}_per_second\": ")), "{key} is missing in {}", r.out);
+    }
+    let picture = std::fs::read_to_string(file).expect("a picture");
+    assert!(picture.starts_with("<svg") && picture.matches("<rect").count() > 10, "{picture}");
+    // What is of the other scenario is refused.
+    let r = ran(&[&quotes[..], &["--kills", "2"]].concat(), "");
+    assert!(r.code == Some(1) && r.err.contains("--kills is of --scenario subscribers"), "{}", r.err);
+    let r = ran(&["demo", "--rows", "10", "--picture", file], "");
+    assert!(r.code == Some(1) && r.err.contains("--picture is of --scenario quotes"), "{}", r.err);
+}
+
+#[test]
 fn a_seed_simulates_the_same_each_time() {
     let once = ran(&["sim", "--seed", "7"], "");
     assert_eq!(once.code, Some(0), "{}{}", once.out, once.err);

@@ -7,6 +7,7 @@ use crate::table::{Table, TableIndex};
 use ondol_base::epoch::Guard;
 use ondol_base::fiber::take_turns;
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_index::crtree::{Rect, Search};
 use ondol_kernel::LockMode;
 use ondol_kernel::heap::Slots;
@@ -201,7 +202,7 @@ impl Connection {
         };
         out.clear();
         let mut seen = vec![];
-        let serializable = self.session.is_serializable();
+        let serializable = self.session.is_serializable() && !mutated("boxes_forgotten");
         {
             let guard = self.session.pin();
             tree.search(&guard, within, search, out, serializable.then_some(&mut seen));

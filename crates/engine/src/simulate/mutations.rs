@@ -69,6 +69,8 @@ pub const MUTATIONS: &[Mutation] = &[
         apply: |c| c.ignore_sync_dir = true,
         favour: Favour::Usual,
     },
+    engine!("boxes_forgotten", "a serializable transaction does not remember the nodes of a box"),
+    engine!("neighbours_forgotten", "a serializable transaction does not remember the nodes near a point"),
     engine!("packed_forgotten", "a dictionary that is read knows of no packed columns"),
     engine!(
         "missing_forgotten",

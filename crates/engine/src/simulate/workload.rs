@@ -12,7 +12,10 @@ use super::queues::PATIENCE;
 use super::sequences::Book;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
-use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, Rect, Search, Token, row};
+use crate::{
+    ColumnDef, Database, IndexColumn, IndexKind, Neighbours, Numbers, Oid, Patch, Rect, Search, Token,
+    WantedNeighbours, row,
+};
 use ondol_base::sim::{self, Random};
 use ondol_base::sync::Mutex;
 use ondol_base::{crc, thread};
@@ -746,6 +749,19 @@ impl Client {
                 if let Some(i) = by(8).filter(|_| self.r.chance(0.6)) {
                     let mut within = Rect { low: [f64::MIN; 6], high: [f64::MAX; 6] };
                     (within.low[0], within.high[0]) = (low.into(), high.into());
+                    if self.r.chance(0.4) {
+                        // All that lie in the box, the nearest to its middle first.
+                        let mut to = [0.0; 6];
+                        to[0] = f64::from(low) / 2.0 + f64::from(high) / 2.0;
+                        let mut neighbours = Neighbours::default();
+                        neighbours.start(WantedNeighbours { to, counted: 1, within, is_bounded: true });
+                        let mut bytes = vec![0; t.layout.row_size];
+                        while let Some(oid) = neighbours.next(&self.c, t, &i, &mut bytes)? {
+                            oids.push(oid)
+                        }
+                        self.shared.count("neighbours searched");
+                        return Ok(oids);
+                    }
                     self.shared.count("boxes searched");
                     self.c.search(&i, &within, &mut Search::new(), &mut oids)?;
                     return Ok(oids);

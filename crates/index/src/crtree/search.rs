@@ -136,6 +136,29 @@ impl Tree {
 }
 
 impl CrTree {
+    /// Calls `each` with the level and the rectangle of every node that has entries, leaves being of level 0;
+    /// what others split meanwhile may be missed.
+    pub fn nodes(&self, _guard: &Guard<'_>, each: &mut dyn FnMut(u32, &Rect)) {
+        let (tree, form) = (&self.tree, &self.tree.form);
+        let mut open = vec![tree.start().0];
+        while let Some(node) = open.pop() {
+            let left = open.len();
+            let (level, count, rect) = loop {
+                open.truncate(left);
+                let version = latch::read(node.version());
+                let (level, count, rect) = (node.level(), node.count(), node.rect(form));
+                if level > 0 {
+                    open.extend((0..count).map(|i| tree.node(node.child(form, i))))
+                }
+                if node.check(version).is_ok() {
+                    break (level, count, rect);
+                }
+            };
+            if count > 0 {
+                each(level, &rect)
+            }
+        }
+    }
     /// Appends the OIDs of all entries that may lie within a box, its edges included, and to `seen` each node
     /// looked at. Some may lie outside, by the width of a cell; some OIDs come more than once, such as those
     /// of rows that have several versions within.

@@ -15,6 +15,8 @@
 //!
 //! With `--kills` the child is killed so many times, each time a little sooner or later, half of the times
 //! while it takes one checkpoint after another, and each kill is followed by the whole proof.
+//!
+//! `--scenario quotes` is another demo ([`quotes`]).
 use super::script::bar_of_bytes;
 use super::subscribers as sub;
 use super::{Done, Failed, Ring, say, tell, tell_opened};
@@ -31,9 +33,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod quotes;
+
 #[derive(clap::Args)]
 pub struct Args {
-    /// Subscribers
+    /// What is shown: subscribers, found by their numbers and updated until the process is killed; or a
+    /// market's quotes, found by price, size and time at once and by their nearness
+    #[arg(long, value_name = "WHAT", default_value = "subscribers")]
+    scenario: Scenario,
+    /// Subscribers, or quotes
     #[arg(long, allow_negative_numbers = true, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=sub::MOST))]
     rows: u64,
     /// Where the database is made and kept; without it, a temporary folder that is removed
@@ -46,11 +54,36 @@ pub struct Args {
     /// proved
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     kills: u64,
+    /// A picture of the CR-tree's boxes of one level, as SVG; of quotes
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Write the outcome as one JSON document
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     ring: Ring,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Scenario {
+    Subscribers,
+    Quotes,
+}
+
+impl Args {
+    /// That nothing is asked of a scenario that it has not.
+    fn check(&self) -> Done {
+        let wrong = |what: &str, of: &str| Err(Failed::Message(format!("{what} is of --scenario {of}")));
+        match self.scenario {
+            Scenario::Subscribers if self.picture.is_some() => wrong("--picture", "quotes"),
+            Scenario::Quotes if self.kills != 1 => wrong("--kills", "subscribers"),
+            Scenario::Quotes if self.rows > i32::MAX as u64 => {
+                let message = format!("--rows {} is too many: quotes are numbered by integers", self.rows);
+                Err(Failed::Message(message))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -88,9 +121,9 @@ impl Findings {
         out
     }
 
-    fn json(&self, args: &Args) -> String {
+    fn json(&self, demo: &str, args: &Args) -> String {
         let mut out =
-            format!("{{\n  \"demo\": \"subscribers\",\n  \"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+            format!("{{\n  \"demo\": \"{demo}\",\n  \"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
         out += &format!(",\n  \"rows\": {},\n  \"seconds\": {}", args.rows, args.seconds);
         out += &format!(",\n  \"threads\": {}", ondol_base::thread::parallelism());
         for l in &self.lines {
@@ -183,6 +216,7 @@ fn remove_all(files: &[PathBuf]) {
 }
 
 pub fn run(args: Args) -> Done {
+    args.check()?;
     let (mut ring, mut interrupted) = (OwnRing(vec![]), Arc::new(Cancel::new()));
     let (_temporary, folder) = match &args.dir {
         Some(d) => {
@@ -197,7 +231,10 @@ pub fn run(args: Args) -> Done {
             (Some(t), path)
         }
     };
-    let done = demonstrate(&args, &folder, ring);
+    let done = match args.scenario {
+        Scenario::Subscribers => demonstrate(&args, &folder, ring),
+        Scenario::Quotes => quotes::demonstrate(&args, &folder),
+    };
     // Without its folder it fails before the process has ended: that is no error of its own.
     while done.is_err() && interrupted.is_told() {
         std::thread::park()
@@ -230,7 +267,7 @@ fn demonstrate(args: &Args, folder: &Path, ring: OwnRing) -> Done {
     crashes(args, &path, before, &mut found)?;
     drop(ring);
     if args.json {
-        return say(&found.json(args));
+        return say(&found.json("subscribers", args));
     }
     say(&format!(
         "\nThe subscriber directory, {} rows, {} threads:\n\n{}",
@@ -669,7 +706,17 @@ mod tests {
     use super::*;
 
     fn args(rows: u64) -> Args {
-        Args { rows, dir: None, seconds: 1.0, kills: 1, json: false, ring: Ring::default() }
+        let scenario = Scenario::Subscribers;
+        Args {
+            scenario,
+            rows,
+            dir: None,
+            seconds: 1.0,
+            kills: 1,
+            picture: None,
+            json: false,
+            ring: Ring::default(),
+        }
     }
 
     /// The proof must see what is lost, half there, or changed besides.

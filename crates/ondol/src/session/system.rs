@@ -8,7 +8,7 @@ use ondol_sql::code::Program;
 use ondol_sql::deparse;
 use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
 
-use ValueRef::{Bool, Int4, Int8, Text, Timestamptz};
+use ValueRef::{Bool, Float8, Int4, Int8, Text, Timestamptz};
 
 /// What a function gives back, as CREATE FUNCTION says it.
 pub(crate) fn returns(catalog: &Catalog, path: &Path, of: &Returns) -> String {
@@ -91,6 +91,25 @@ pub(crate) fn rows(
                         Int8(i.index.entries() as i64),
                         Int8(i.index.memory_bytes() as i64),
                     ])?;
+                }
+            }
+        }
+        "ondol_crtree_boxes" => {
+            for i in catalog.tables().flat_map(|t| &t.indexes) {
+                let Some(tree) = i.index.as_crtree() else { continue };
+                let mut boxes = vec![];
+                tree.nodes(&connection.pin(), &mut |level, rect| boxes.push((level, *rect)));
+                for (node, (level, rect)) in boxes.iter().enumerate() {
+                    for d in 0..tree.dimensions() {
+                        each(&[
+                            Text(&i.def.name),
+                            Int4(*level as i32),
+                            Int8(node as i64 + 1),
+                            Int4(d as i32 + 1),
+                            Float8(rect.low[d]),
+                            Float8(rect.high[d]),
+                        ])?;
+                    }
                 }
             }
         }

@@ -34,6 +34,17 @@ pub const VIEWS: &[View] = &[
         ],
     ),
     (
+        "ondol_crtree_boxes",
+        &[
+            ("index_name", TypeId::TEXT),
+            ("level", TypeId::INT4),
+            ("node", TypeId::INT8),
+            ("dimension", TypeId::INT4),
+            ("low", TypeId::FLOAT8),
+            ("high", TypeId::FLOAT8),
+        ],
+    ),
+    (
         "ondol_functions",
         &[
             ("id", TypeId::INT4),

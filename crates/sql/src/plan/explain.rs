@@ -651,12 +651,9 @@ impl Shown {
         }
         let (nodes, met) = counts_of(self.number + 1, counted).unwrap_or_default();
         let right = counts_of(self.number + 2, counted).map_or(0, |c| c.0);
-        match counted {
-            Some(_) => {
-                vec![("Rows Removed by Index Recheck", met.saturating_sub(right)), ("Index Nodes", nodes)]
-            }
-            None => Vec::new(),
-        }
+        let removed = Some(met.saturating_sub(right)).filter(|n| *n > 0);
+        let removed = removed.map(|n| ("Rows Removed by Index Recheck", n));
+        removed.into_iter().chain(counted.map(|_| ("Index Nodes", nodes))).collect()
     }
 
     fn text(
