@@ -1,12 +1,12 @@
-//! Points in boxes through SQL: by a CR-tree, beside our own B-tree of the best column and a look at all rows,
-//! PostgreSQL's GiST and B-tree of several columns, and SQLite's R*Tree.
+//! Points in boxes through SQL: by a CR-tree, beside our own B-tree of the best column and a look at all
+//! rows, PostgreSQL's GiST and B-tree of several columns, and SQLite's R*Tree.
 //!
 //! - **B1** Every side has the same rows, in memory or in its buffers, and is asked the same boxes by a
 //!   prepared statement that gives how many rows lie within and the sum of their numbers. All give the same.
-//! - **B2** PostgreSQL is asked over its Unix socket; Ondol within the process, and over its Unix socket by the
-//!   same client. SQLite is within the process.
-//! - **B3** SQLite's R*Tree has numbers of 32 bits, rounded outward: its rows are looked at again. It has five
-//!   dimensions at most.
+//! - **B2** PostgreSQL is asked over its Unix socket; Ondol within the process, and over its Unix socket by
+//!   the same client. SQLite is within the process.
+//! - **B3** SQLite's R*Tree has numbers of 32 bits, rounded outward: its rows are looked at again. It has
+//!   five dimensions at most.
 use ondol::{Value, ValueRef};
 use ondol_bench::cluster::{self, Cluster};
 use ondol_bench::options::Common;
@@ -167,13 +167,7 @@ fn compare<const D: usize>(kind: Kind, args: &Args, report: &mut Report) -> Resu
     drop(session);
     db.close()?;
     let copy = folder.path().join("copy");
-    std::fs::create_dir(&copy)?;
-    for entry in std::fs::read_dir(&ours)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
-        }
-    }
+    ondol::backup::backup(&ours, &[], None, &copy)?;
     let db = ours::options().open(&ours)?;
     let condition = between(names);
     let mut sides: Vec<(&'static str, Ask<'_>)> = vec![
@@ -230,7 +224,9 @@ fn compare<const D: usize>(kind: Kind, args: &Args, report: &mut Report) -> Resu
             let began = Instant::now();
             client.batch_execute(&format!("CREATE INDEX ON q ({})", list(names)))?;
             build(PG_BTREE, began.elapsed().as_secs_f64());
-            client.batch_execute("VACUUM FREEZE ANALYZE p; VACUUM FREEZE ANALYZE q")?;
+            for table in ["p", "q"] {
+                client.batch_execute(&format!("VACUUM (FREEZE, ANALYZE) {table}"))?
+            }
             let ask = |sql: &str| -> Result<Ask<'_>> {
                 let mut client = cluster.connect()?;
                 client.batch_execute("SET enable_seqscan = off")?;

@@ -2,8 +2,9 @@
 //!
 //! - **E1** A row is given once all that may be nearer was met: its distance is that of the version which the
 //!   statement sees, and is not above the distance up to which the tree has given everything.
-//! - **E2** Nobody stays pinned between two rows: the tree is searched for a few more than are wanted now, and
-//!   from its root again for four times as many when these were given. A row that was met is not read again.
+//! - **E2** Nobody stays pinned between two rows: the tree is searched for a few more than are wanted now,
+//!   and from its root again for four times as many when these were given. A row that was met is not read
+//!   again.
 //! - **E3** A row without a distance, one of its columns being NULL, comes at the end. Those of which all the
 //!   index's columns are NULL have no entry, and the table is looked through for them.
 use crate::connection::{Connection, Scan};

@@ -1,12 +1,12 @@
-//! Neighbours of a point, the nearest first (Hjaltason, Samet, ACM TODS 1999): what is open, nodes and entries,
-//! waits in one heap by the distance that all of it has at least.
+//! Neighbours of a point, the nearest first (Hjaltason, Samet, ACM TODS 1999): what is open, nodes and
+//! entries, waits in one heap by the distance that all of it has at least.
 //!
 //! - **R1** That distance is that of a box, a little less than it: a sum of squares is as exact as six
 //!   roundings leave it, and an entry's box is a cell. So whatever an entry, or an entry of a node below,
 //!   stands for is not nearer.
 //! - **R2** A right part that a split has left (crtree/C3) has the distance of the node that was split: all
-//!   that lay in it when the node above was read is that far away. What came since then no snapshot shows that
-//!   was taken before.
+//!   that lay in it when the node above was read is that far away. What came since then no snapshot shows
+//!   that was taken before.
 use super::node::{Masks, Node};
 use super::search::Aim;
 use super::{CrTree, MOST, Point, Rect, Tree};
@@ -195,8 +195,9 @@ impl CrTree {
     /// that they can have, and with these; `each` says up to which distance entries are wanted, never more
     /// than it said before. Appends each node looked at to `seen`.
     ///
-    /// Gives what `each` said last, infinity if it was not called: all entries up to that distance were given.
-    /// Some lie outside, by the width of a cell; some OIDs come more than once, as in [`CrTree::search`].
+    /// Gives what `each` said last, infinity if it was not called: all entries up to that distance were
+    /// given. Some lie outside, by the width of a cell; some OIDs come more than once, as in
+    /// [`CrTree::search`].
     pub fn nearest(
         &self,
         _guard: &Guard<'_>,

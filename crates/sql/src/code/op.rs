@@ -119,7 +119,8 @@ opcodes! {
     /// Counts for EXPLAIN ANALYZE.
     13 Tally { slot: Slot };
 
-    /// Counts the nodes of the cursor's index that were looked at since it was asked last, for EXPLAIN ANALYZE.
+    /// Counts the nodes of the cursor's index that were looked at since it was asked last, for EXPLAIN
+    /// ANALYZE.
     196 TallyNodes { cursor: Cur, slot: Slot };
 
     /// dst := NULL.

@@ -1,4 +1,5 @@
-//! `ondol demo --scenario quotes`: a market's quotes by price, size and time, found by boxes and by neighbours.
+//! `ondol demo --scenario quotes`: a market's quotes by price, size and time, found by boxes and by
+//! neighbours.
 //!
 //! ```text
 //! COPY quotes in > for each way (all rows, B-trees, the CR-tree): build it, look for the same boxes
