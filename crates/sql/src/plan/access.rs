@@ -485,8 +485,8 @@ fn sides<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<Side<'a>>, Vec<&'a Ex
     (sides, by, share)
 }
 
-/// The point of a distance, for each column of a CR-tree that counts; `None` if the distance is not one of its
-/// columns, each at most once, from values that are there before its rows are.
+/// The point of a distance, for each column of a CR-tree that counts; `None` if the distance is not one of
+/// its columns, each at most once, from values that are there before its rows are.
 fn nearest_to<'a>(index: &IndexDef, place: &Place<'_>, distance: &'a Expr) -> Option<Vec<Option<&'a Expr>>> {
     let (columns, point) = distance_of(distance)?;
     let mut to = vec![None; index.columns.len()];
