@@ -144,7 +144,8 @@ pub(super) fn near_start(
     }
     let is_bounded = sides.iter().any(|v| !v.is_null());
     let within = rect(sides, memory)?;
-    cursor.neighbours.start(WantedNeighbours { to, counted, within, is_bounded });
+    let neighbours = cursor.neighbours.get_or_insert_default();
+    neighbours.start(WantedNeighbours { to, counted, within, is_bounded });
     Ok(())
 }
 
@@ -156,10 +157,11 @@ pub(super) fn near_next(
     allow: &mut Allowance,
 ) -> SqlResult<bool> {
     let (Some(index), Some(table)) = (&cursor.index, &cursor.table) else { return Err(no_index()) };
+    let Some(neighbours) = &mut cursor.neighbours else { return Err(no_index()) };
     let row = &mut memory[cursor.from..cursor.to];
-    let found = cursor.neighbours.next(connection, table, index, row)?;
-    cursor.nodes += cursor.neighbours.take_nodes();
-    gathered(&mut cursor.gathered, cursor.neighbours.memory_bytes(), allow)?;
+    let found = neighbours.next(connection, table, index, row)?;
+    cursor.nodes += neighbours.take_nodes();
+    gathered(&mut cursor.gathered, neighbours.memory_bytes(), allow)?;
     cursor.oid = found.unwrap_or_default();
     Ok(found.is_some())
 }

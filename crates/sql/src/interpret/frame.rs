@@ -77,7 +77,8 @@ pub struct TableCursor {
     pub scan: Scan,
     pub range: IndexScan,
     pub search: Search,
-    pub neighbours: Neighbours,
+    /// Few cursors have some, and cursors are made anew often.
+    pub neighbours: Option<Box<Neighbours>>,
     /// Nodes of a CR-tree that were looked at and not counted yet.
     pub nodes: u64,
     /// Bytes that gathered rows take, as far as the statement is allowed them.
@@ -300,7 +301,7 @@ impl Frame {
         self.windows.iter_mut().for_each(|w| w.release());
         for c in self.cursors.iter_mut().filter(|_| self.gathers) {
             (c.touched, c.oids, c.gathered) = (HashSet::new(), Vec::new(), 0);
-            c.neighbours = Neighbours::default()
+            c.neighbours = None
         }
         let held = self.allow.clear();
         if held > MUCH {
