@@ -21,6 +21,7 @@ pub mod interrupt;
 pub mod media;
 pub mod net;
 pub mod oid;
+pub mod ordered;
 pub mod park;
 pub mod pool;
 pub mod random;

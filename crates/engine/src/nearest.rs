@@ -12,13 +12,13 @@ use crate::error;
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
+use ondol_base::ordered::Ordered;
 use ondol_base::sim::mutated;
 use ondol_index::Seen;
 use ondol_index::crtree::{MOST, Near, Nearest, Rect};
 use ondol_kernel::transaction::Newest;
 use ondol_types::coordinate::{coordinate, distance};
 use ondol_types::{SqlError, SqlResult, sqlstate};
-use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
@@ -51,20 +51,6 @@ enum Phase {
     Others(Box<Scan>),
 }
 
-#[derive(Clone, Copy, PartialEq)]
-struct Distance(f64);
-impl Eq for Distance {}
-impl Ord for Distance {
-    fn cmp(&self, other: &Distance) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-impl PartialOrd for Distance {
-    fn partial_cmp(&self, other: &Distance) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// The rows of one search, and memory for the next.
 #[derive(Default)]
 pub struct Neighbours {
@@ -89,10 +75,6 @@ impl Neighbours {
         self.met.clear();
         self.without.clear();
         (self.reached, self.batch, self.nodes) = (f64::NEG_INFINITY, FIRST, 0)
-    }
-    /// Nothing comes until the next start.
-    pub fn leave(&mut self) {
-        (self.wanted, self.phase) = (None, Phase::Over)
     }
     /// Nodes of the tree that were looked at since this was asked last, those looked at again included.
     pub fn take_nodes(&mut self) -> u64 {
@@ -173,11 +155,11 @@ impl Neighbours {
         let (mut seen, mut touched): (Vec<Seen>, Vec<Oid>) = (vec![], vec![]);
         let batch = self.batch;
         // The distances of the nearest that were met, the farthest on top.
-        let mut nearest: BinaryHeap<Distance> =
-            self.ready.iter().rev().take(batch).map(|(distance, _)| Distance(*distance)).collect();
+        let mut nearest: BinaryHeap<Ordered> =
+            self.ready.iter().rev().take(batch).map(|(distance, _)| Ordered(*distance)).collect();
         let mut scratch = vec![];
         let Neighbours { search, ready, met, without, .. } = self;
-        let limit = |nearest: &BinaryHeap<Distance>| match nearest.peek() {
+        let limit = |nearest: &BinaryHeap<Ordered>| match nearest.peek() {
             Some(farthest) if nearest.len() >= batch => farthest.0,
             _ => f64::INFINITY,
         };
@@ -195,7 +177,7 @@ impl Neighbours {
                     match distance_of(wanted, connection, table, index, row, &mut scratch) {
                         Some(distance) => {
                             ready.push((distance, oid));
-                            nearest.push(Distance(distance));
+                            nearest.push(Ordered(distance));
                             if nearest.len() > batch {
                                 nearest.pop();
                             }

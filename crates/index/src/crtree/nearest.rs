@@ -14,9 +14,10 @@ use crate::latch::Versioned;
 use crate::{Seen, entry_oid, latch};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
+use ondol_base::ordered::Ordered;
 use ondol_base::sim::mutated;
 use ondol_base::sync::{spin_wait, yield_point};
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic;
 
@@ -45,36 +46,29 @@ impl Nearest {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// A node, and the tree's count of splits before its parent was read (crtree/C3).
     Node(u32, u64),
     Entry(u64),
 }
 
-/// Its squared distance, or less.
-#[derive(Clone, Copy)]
+/// What is still to be looked at, by its squared distance, or less; the nearest is the greatest, as heaps
+/// have it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
-    squared: f64,
+    nearness: Reverse<Ordered>,
     what: What,
 }
-impl Ord for Open {
-    /// The nearest is the greatest, as the heap has it.
-    fn cmp(&self, other: &Open) -> Ordering {
-        other.squared.total_cmp(&self.squared)
+
+impl Open {
+    fn new(squared: f64, what: What) -> Open {
+        Open { nearness: Reverse(Ordered(squared)), what }
+    }
+    fn squared(&self) -> f64 {
+        self.nearness.0.0
     }
 }
-impl PartialOrd for Open {
-    fn partial_cmp(&self, other: &Open) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl PartialEq for Open {
-    fn eq(&self, other: &Open) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for Open {}
 
 /// What the distance is at least whose square was added up to this (R1).
 fn at_least(squared: f64) -> f64 {
@@ -124,12 +118,13 @@ impl Tree {
         open.clear();
         *nodes = 0;
         let (root, splits) = self.start();
-        open.push(Open { squared: 0.0, what: What::Node(root.line, splits) });
-        while let Some(Open { squared, what }) = open.pop() {
+        open.push(Open::new(0.0, What::Node(root.line, splits)));
+        while let Some(next) = open.pop() {
+            let squared = next.squared();
             if at_least(squared) > limit {
                 break;
             }
-            match what {
+            match next.what {
                 What::Entry(oid) => limit = each(at_least(squared), entry_oid(oid)),
                 What::Node(line, before) => {
                     let node = self.node(line);
@@ -139,7 +134,7 @@ impl Tree {
                     if let Some(seen) = &mut seen {
                         seen.push(node.seen(version))
                     }
-                    open.extend(found.iter().filter(|f| at_least(f.squared) <= limit));
+                    open.extend(found.iter().filter(|f| at_least(f.squared()) <= limit));
                 }
             }
         }
@@ -166,7 +161,7 @@ impl Tree {
                 && !mutated("neighbours_link_not_followed")
                 && let Some(link) = node.link()
             {
-                found.push(Open { squared, what: What::Node(link, before) }) // R2
+                found.push(Open::new(squared, What::Node(link, before))) // R2
             }
             let (level, count) = (node.level(), node.count());
             if let Aim::Codes(low, high, asked) = self.aim(node, count, &within.low, &within.high) {
@@ -177,8 +172,7 @@ impl Tree {
                         _ => What::Node(node.child(form, i), splits),
                     };
                     // A child is not nearer than its parent, though its cell may be.
-                    let squared = self.squared(node, level, i, near).max(squared);
-                    found.push(Open { squared, what })
+                    found.push(Open::new(self.squared(node, level, i, near).max(squared), what))
                 })
             }
             if node.check(version).is_ok() {
