@@ -127,6 +127,35 @@ pub(crate) struct Tree {
     budget: Arc<dyn Budget>,
 }
 
+/// The way from the root to a node: inner nodes, and which child was taken of each.
+#[derive(Default)]
+struct Way {
+    taken: [Option<(Node, usize)>; Way::MOST],
+    len: usize,
+}
+
+impl Way {
+    /// What is deeper changes little.
+    const MOST: usize = 12;
+
+    fn go(&mut self, node: Node, i: usize) {
+        if let Some(place) = self.taken.get_mut(self.len) {
+            *place = Some((node, i));
+            self.len += 1
+        }
+    }
+    /// By dimension, which share of what is in the tree lies beside the node where the way ends. A guess:
+    /// nobody keeps the nodes from changing meanwhile.
+    fn shares(&self, form: &Form) -> Point {
+        let mut shares = [1.0; MOST];
+        for (node, i) in self.taken[..self.len].iter().flatten() {
+            let of = node.shares(form, *i);
+            (0..form.dimensions).for_each(|d| shares[d] *= of[d])
+        }
+        shares
+    }
+}
+
 /// The node above, the version it had, and which child was taken.
 type Parent = Option<(Node, u64, usize)>;
 
@@ -292,12 +321,13 @@ impl Tree {
     ) -> Checked<Result<bool, OutOfMemory>> {
         let form = &self.form;
         let mut parent: Parent = None;
+        let mut way = Way::default();
         let (mut node, mut version) = self.top()?;
         loop {
             let (level, count) = (node.level(), node.count());
             if count >= form.of(level).capacity {
                 // Split it and begin again: a parent has room for one more child.
-                return match self.split(guard, parent, node, version, moves)? {
+                return match self.split(guard, &way, parent, node, version, moves)? {
                     Ok(()) => Err(Changed),
                     Err(e) => Ok(Err(e)),
                 };
@@ -313,6 +343,7 @@ impl Tree {
             let v = latch::read(child.version());
             node.check(after)?;
             parent = Some((node, after, i));
+            way.go(node, i);
             (node, version) = (child, v);
         }
         let mut held = Latched::upgrade(node, version)?;
@@ -366,13 +397,12 @@ impl Tree {
     /// has to grow least, by its edges: where dimensions are skewed areas lead to boxes that are long in one.
     fn choose(&self, node: Node, level: u32, count: usize, p: &Point, version: u64) -> Checked<usize> {
         let form = &self.form;
-        let columns = form.of(level);
         let mut best: Option<(f64, f64, usize)> = None;
         let mut masks = Masks::default();
         if let Aim::Codes(low, high, asked) = self.aim(node, count, p, p) {
             let words = node.matches(form, level, count, (&low, &high), asked, &mut masks);
             masks.each(words, form.bits, |i| {
-                let edges = node.edges(form, columns, i, None);
+                let edges = node.edges(form, i, None);
                 if best.is_none_or(|(_, least, _)| edges < least) {
                     best = Some((0.0, edges, i))
                 }
@@ -381,8 +411,8 @@ impl Tree {
         if best.is_none() {
             let at = node.places(form, p);
             for i in 0..count {
-                let edges = node.edges(form, columns, i, None);
-                let growth = node.edges(form, columns, i, Some(&at)) - edges;
+                let edges = node.edges(form, i, None);
+                let growth = node.edges(form, i, Some(&at)) - edges;
                 if best.is_none_or(|(least, other, _)| (growth, edges) < (least, other)) {
                     best = Some((growth, edges, i))
                 }
@@ -435,6 +465,7 @@ impl Tree {
     fn split(
         &self,
         guard: &Guard<'_>,
+        way: &Way,
         parent: Parent,
         node: Node,
         version: u64,
@@ -490,8 +521,7 @@ impl Tree {
                 return Ok(Ok(()));
             }
         }
-        let beside = parent.map_or([0; MOST], |(n, _, i)| n.beside(form, above_level, i));
-        let place = split::divide(form.dimensions, &mut items, &beside);
+        let place = split::divide(form.dimensions, &mut items, &way.shares(form));
         let new = new.keep();
         // Read before anybody can come by.
         let also = new.seen(new.version().load(Ordering::Relaxed));

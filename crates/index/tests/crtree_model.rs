@@ -245,6 +245,45 @@ fn padded<const D: usize>(at: &[f64; D]) -> Point {
     p
 }
 
+/// A tree that has grown in no order is searched past not many more nodes than one built at once.
+#[test]
+fn growing_keeps_nodes_compact() {
+    fn compare<const D: usize>() {
+        let (epochs, rows) = (Epochs::new(), Versions::new());
+        let me = epochs.join(0);
+        let mut r = Random(20);
+        let points: Vec<Point> = (0..60_000).map(|n| point(&mut r, Kind::Uniform, D, n)).collect();
+        let grown = CrTree::new(D, 8, rows.clone(), Limit::none()).unwrap();
+        let mut entries = vec![];
+        for (p, oid) in points.iter().zip((16..).step_by(16)) {
+            rows.add(oid, &key_of(p, D));
+            grown.insert(&me.pin(), &key_of(p, D), oid_of(oid), None).unwrap();
+            entries.push(Entry::<D> { at: std::array::from_fn(|d| p[d]), word: oid })
+        }
+        let built = CrTree::bulk(8, rows, Limit::none(), entries).unwrap();
+        let (mut search, mut out, mut nodes) = (Search::new(), vec![], [0, 0]);
+        for share in [0.0001f64, 0.001, 0.01] {
+            let half = share.powf(1.0 / D as f64) * (1u64 << 29) as f64 / 1024.0;
+            for middle in &points[..500] {
+                let mut rect = Rect::ZERO;
+                rect.low[..D].iter_mut().zip(middle).for_each(|(low, x)| *low = x - half);
+                rect.high[..D].iter_mut().zip(middle).for_each(|(high, x)| *high = x + half);
+                for (tree, nodes) in [&grown, &built].into_iter().zip(&mut nodes) {
+                    out.clear();
+                    tree.search(&me.pin(), &rect, &mut search, &mut out, None);
+                    *nodes += search.nodes()
+                }
+            }
+        }
+        let ratio = nodes[0] as f64 / nodes[1] as f64;
+        println!("{D} dimensions: {ratio:.2} times the nodes");
+        assert!(ratio < 1.3, "{D} dimensions: {ratio:.2} times the nodes");
+    }
+    compare::<2>();
+    compare::<3>();
+    compare::<6>();
+}
+
 /// What is refused memory leaves nothing but the empty tree.
 #[test]
 fn a_load_that_is_refused_memory_leaves_an_empty_tree() {

@@ -237,6 +237,17 @@ impl Node {
     pub(crate) fn oid(&self, form: &Form, i: usize) -> u64 {
         self.lane(form.leaf.lines, 32, i) | self.lane(form.leaf.tops, 16, i) << 32
     }
+    /// Writes the OIDs of the first `count` entries of a leaf, and up to three that mean nothing behind them.
+    #[inline(always)]
+    pub(crate) fn oids(&self, form: &Form, count: usize, out: &mut [u64]) {
+        // Four have two words, and one of their top bits; behind the last words there are other columns.
+        for (quad, out) in out.as_chunks_mut::<4>().0.iter_mut().take(count.div_ceil(4)).enumerate() {
+            let [a, b] = [0, 1].map(|i| self.get(form.leaf.lines + 2 * quad + i));
+            let tops = self.get(form.leaf.tops + quad);
+            let oid = |low: u64, n: u32| low & 0xffff_ffff | (tops >> (16 * n) & 0xffff) << 32;
+            *out = [oid(a, 0), oid(a >> 32, 1), oid(b, 2), oid(b >> 32, 3)]
+        }
+    }
     #[inline(always)]
     pub(crate) fn child(&self, form: &Form, i: usize) -> u32 {
         self.lane(form.inner.lines, 32, i) as u32
@@ -362,17 +373,28 @@ impl Node {
             self.set_code(form, columns, form.dimensions + d, i, high.max(code))
         }
     }
-    /// For each dimension, how many other entries of an inner node share a part of it with entry `i`.
-    pub(crate) fn beside(&self, form: &Form, level: u32, i: usize) -> [u32; MOST] {
-        let columns = form.of(level);
-        let range = |d: usize, i: usize| [d, form.dimensions + d].map(|a| self.code(form, columns, a, i));
+    /// The ends of an inner node's entry in a dimension, in the units of [`Node::places`].
+    fn ends(&self, form: &Form, d: usize, i: usize) -> [f64; 2] {
+        [d, form.dimensions + d].map(|array| {
+            let code = self.code(form, &form.inner, array, i);
+            if form.is_compressed() { code as f64 } else { self.part(form, d, from_word(code)) }
+        })
+    }
+    /// For each dimension, which share of what is below an inner node lies beside entry `i`, if all entries
+    /// have as much, evenly.
+    pub(crate) fn shares(&self, form: &Form, i: usize) -> Point {
+        let count = self.count();
         std::array::from_fn(|d| {
             if d >= form.dimensions {
-                return 0;
+                return 0.0;
             }
-            let [low, high] = range(d, i);
-            let others = (0..self.count()).filter(|n| *n != i).map(|n| range(d, n));
-            others.filter(|[from, to]| *from < high && low < *to).count() as u32
+            let [low, high] = self.ends(form, d, i);
+            // A cell is a length of one.
+            let share = |n: usize| {
+                let [from, to] = self.ends(form, d, n);
+                ((to.min(high) - from.max(low) + 1.0) / (to - from + 1.0)).max(0.0)
+            };
+            (0..count).map(share).sum::<f64>() / count.max(1) as f64
         })
     }
     /// Where a point lies, in cells of the node's grid, or in parts of its rectangle if there is no grid; it
@@ -395,14 +417,10 @@ impl Node {
     }
     /// The edges of the box of an inner node's entry, added up, in the units of [`Node::places`]; `with` a
     /// place, if it had that.
-    pub(crate) fn edges(&self, form: &Form, columns: &Columns, i: usize, with: Option<&Point>) -> f64 {
+    pub(crate) fn edges(&self, form: &Form, i: usize, with: Option<&Point>) -> f64 {
         let mut edges = 0.0;
         for d in 0..form.dimensions {
-            let codes = [d, form.dimensions + d].map(|array| self.code(form, columns, array, i));
-            let [mut low, mut high] = match form.is_compressed() {
-                true => codes.map(|code| code as f64),
-                false => codes.map(|code| self.part(form, d, from_word(code))),
-            };
+            let [mut low, mut high] = self.ends(form, d, i);
             if let Some(p) = with {
                 (low, high) = (low.min(p[d]), high.max(p[d]))
             }

@@ -111,7 +111,8 @@ impl Tree {
                 if let Aim::Codes(low, high, asked) = self.aim(node, count, &rect.low, &rect.high) {
                     if level == 0 && asked == 0 {
                         // All of it.
-                        (0..count.min(LEAF)).for_each(|i| put(node.oid(form, i)))
+                        *found = count.min(LEAF);
+                        node.oids(form, *found, oids)
                     } else {
                         let words = node.matches(form, level, count, (&low, &high), asked, masks);
                         match level {

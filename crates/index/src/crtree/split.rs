@@ -1,20 +1,27 @@
-//! How a full node's entries are parted: the split of the R*-tree (Beckmann, Kriegel, Schneider, Seeger,
-//! SIGMOD 1990). Along the dimension in which the two parts would have the shortest edges, at the place at
-//! which they overlap least, and among such ones are smallest.
+//! How a full node's entries are parted: along the dimension and at the place after which the least is met by
+//! a search, for boxes that are about as wide as nodes are. That is in proportion to the products of edges,
+//! the box's added to each (Kamel, Faloutsos, CIKM 1993).
 //!
-//! Units of dimensions have nothing to do with each other, so lengths are parts of the whole node's.
+//! Units of dimensions have nothing to do with each other, and where values lie close edges are short. So a
+//! node's edge is measured by what lies beside it: which share of the tree has coordinates there
+//! ([`super::Way`]). Within the node lengths are parts of its rectangle.
 use super::grid::to_word;
 use super::node::Item;
-use super::{MOST, Rect};
+use super::{MOST, Point, Rect};
 
 /// Of a hundred entries so many at least go to either part.
-const LEAST: usize = 40;
+const LEAST: usize = 30;
+/// Dimensions whose edges are no longer than this part of the longest are left as they are.
+const LONG: f64 = 0.9;
+/// By how much more a division costs that leaves all to one part, of points and of boxes: small parts take
+/// room, while boxes that overlap cost at every level below.
+const UNEVEN: (f64, f64) = (0.3, 0.1);
 
 /// A box in parts of the node's.
 #[derive(Clone, Copy)]
 struct Part {
-    low: [f64; MOST],
-    high: [f64; MOST],
+    low: Point,
+    high: Point,
 }
 
 impl Part {
@@ -24,31 +31,28 @@ impl Part {
             self.high[d] = self.high[d].max(other.high[d])
         }
     }
-    fn edges(&self, dimensions: usize) -> f64 {
-        (0..dimensions).map(|d| self.high[d] - self.low[d]).sum()
-    }
-    fn area(&self, dimensions: usize) -> f64 {
-        (0..dimensions).map(|d| self.high[d] - self.low[d]).product()
-    }
-    fn overlap(&self, dimensions: usize, other: &Part) -> f64 {
-        let common = |d: usize| self.high[d].min(other.high[d]) - self.low[d].max(other.low[d]);
-        (0..dimensions).map(|d| common(d).max(0.0)).product()
+    /// How often it is met; `edges`: the node's, in those of a box.
+    fn cost(&self, dimensions: usize, edges: &Point) -> f64 {
+        (0..dimensions).map(|d| (self.high[d] - self.low[d]) * edges[d] + 1.0).product()
     }
 }
 
 /// Puts the entries in an order, and gives how many of them are the first part. There are two at least.
-pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>, beside: &[u32; MOST]) -> usize {
+/// `shares`: by dimension, the share of the tree that lies beside the node.
+pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>, shares: &Point) -> usize {
     let count = items.len();
     let mut whole = items[0].rect;
     items.iter().for_each(|item| whole.add(dimensions, &item.rect));
     let parts = parts_of(dimensions, items, &whole);
     let least = (count * LEAST / 100).max(1);
-    let places = least..=count - least;
     let is_points = items.iter().all(|i| i.rect.low[..dimensions] == i.rect.high[..dimensions]);
+    let uneven = if is_points { UNEVEN.0 } else { UNEVEN.1 };
+    let longest = shares[..dimensions].iter().copied().fold(0.0, f64::max);
+    let mean = shares[..dimensions].iter().sum::<f64>() / dimensions as f64;
+    let edges = shares.map(|share| if mean > 0.0 { share / mean } else { 1.0 });
     let mut best: Option<(f64, Vec<u16>, usize)> = None;
     let mut after = vec![parts[0]; count];
-    let most = beside.iter().max().copied().unwrap_or(0);
-    for d in (0..dimensions).filter(|d| beside[*d] * 10 >= most * 9) {
+    for d in (0..dimensions).filter(|d| shares[*d] >= longest * LONG) {
         for by_high in [false, true] {
             if by_high && is_points {
                 continue;
@@ -67,21 +71,20 @@ pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>, beside: &[u32; MO
                 all.add(dimensions, part(i));
                 after[i] = all
             }
-            let (mut edges, mut before) = (0.0, *part(0));
-            let mut place = (f64::INFINITY, f64::INFINITY, least);
+            let (mut before, mut place) = (*part(0), (f64::INFINITY, least));
             for (i, after) in after.iter().enumerate().skip(1) {
-                if places.contains(&i) {
-                    edges += before.edges(dimensions) + after.edges(dimensions);
-                    let overlap = before.overlap(dimensions, after);
-                    let area = before.area(dimensions) + after.area(dimensions);
-                    if (overlap, area) < (place.0, place.1) {
-                        place = (overlap, area, i)
+                if (least..=count - least).contains(&i) {
+                    let cost = before.cost(dimensions, &edges) + after.cost(dimensions, &edges);
+                    let off = (2.0 * i as f64 / count as f64 - 1.0).abs();
+                    let cost = cost * (1.0 + uneven * off);
+                    if cost < place.0 {
+                        place = (cost, i)
                     }
                 }
                 before.add(dimensions, part(i))
             }
-            if best.as_ref().is_none_or(|(least, ..)| edges < *least) {
-                best = Some((edges, order, place.2))
+            if best.as_ref().is_none_or(|(least, ..)| place.0 < *least) {
+                best = Some((place.0, order, place.1))
             }
         }
     }
@@ -130,7 +133,7 @@ mod tests {
                 })
                 .collect();
             items.reverse();
-            let place = divide(2, &mut items, &[0; MOST]);
+            let place = divide(2, &mut items, &[1.0; MOST]);
             let mut parts = [&items[..place], &items[place..]].map(|p| {
                 let mut words: Vec<u64> = p.iter().map(|i| i.word).collect();
                 words.sort_unstable();
@@ -147,7 +150,7 @@ mod tests {
         for low in [[0.0, 0.0], [-far, -far]] {
             for high in [low, [far, far]] {
                 let mut items: Vec<Item> = (0..9).map(|n| item(low, high, n)).collect();
-                let place = divide(2, &mut items, &[0; MOST]);
+                let place = divide(2, &mut items, &[1.0; MOST]);
                 assert!((3..=6).contains(&place), "{place}");
                 let mut words: Vec<u64> = items.iter().map(|i| i.word).collect();
                 words.sort_unstable();
