@@ -299,7 +299,9 @@ impl TypeDef {
 }
 
 impl TypeId {
-    pub(crate) const fn of_number(number: u16) -> TypeId {
+    /// The type whose [`TypeId::number`] this is.
+    #[inline(always)]
+    pub const fn of_number(number: u16) -> TypeId {
         TypeId(number)
     }
 
@@ -413,6 +415,7 @@ impl TypeId {
     }
 
     /// The number, to be stored; not of a type that users define.
+    #[inline(always)]
     pub const fn number(self) -> u16 {
         self.0
     }

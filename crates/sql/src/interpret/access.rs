@@ -395,7 +395,7 @@ pub(super) fn opaque_value(connection: &Connection, memory: &mut Vec<u8>, at: us
     let width = ty.form().and_then(|f| f.width).or_else(|| registered::stored_width(ty));
     match width {
         Some(width) => Datum::opaque(ty, at, width.into()),
-        None => Datum { ty, ..string_value(connection, memory, at, Tag::Opaque) },
+        None => string_value(connection, memory, at, Tag::Opaque).with_type(ty),
     }
 }
 

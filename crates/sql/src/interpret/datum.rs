@@ -5,6 +5,8 @@
 //!   A numeric of few digits may be in the datum as well: its word ([`Packed`]), and its scale as the length.
 //! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit
 //!   number, so that one instruction compares them all.
+//!   What is beside that number is one word as well: a processor that reads eight bytes which were written as
+//!   four, two and one waits until these have left it, in each comparison.
 //! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name
 //!   reads as empty.
 use ondol_engine::{Charge, Connection};
@@ -39,31 +41,86 @@ pub enum Tag {
 
 impl Tag {
     #[inline(always)]
+    fn of(byte: u8) -> Tag {
+        use Tag::*;
+        match byte {
+            1 => Bool,
+            2 => Int2,
+            3 => Int4,
+            4 => Int8,
+            5 => Float8,
+            6 => Numeric,
+            7 => Text,
+            8 => Bytea,
+            9 => Date,
+            10 => Timestamp,
+            11 => Timestamptz,
+            12 => Opaque,
+            13 => Packed,
+            _ => Null,
+        }
+    }
+    #[inline(always)]
     pub fn in_memory(self) -> bool {
         matches!(self, Tag::Numeric | Tag::Text | Tag::Bytea | Tag::Opaque)
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Datum {
-    pub tag: Tag,
-    /// The type of an opaque value; BPCHAR of a text whose trailing blanks do not count where it is compared
-    /// as a datum; else UNKNOWN.
-    pub ty: TypeId,
-    pub len: u32,
+    /// Length, type and tag: 32, 16 and 8 bits, from the top.
+    head: u64,
     pub bits: u64,
 }
 
+impl std::fmt::Debug for Datum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}({:?}, {} bytes, {:#x})", self.tag(), self.ty(), self.len(), self.bits)
+    }
+}
+
 impl Datum {
-    pub const NULL: Datum = Datum { tag: Tag::Null, ty: TypeId::UNKNOWN, len: 0, bits: 0 };
-    pub const TRUE: Datum = Datum { tag: Tag::Bool, ty: TypeId::UNKNOWN, len: 0, bits: 1 };
+    pub const NULL: Datum = Datum::new(Tag::Null, 0, 0);
+    pub const TRUE: Datum = Datum::new(Tag::Bool, 0, 1);
+    #[inline(always)]
+    const fn new(tag: Tag, len: u32, bits: u64) -> Datum {
+        Datum { head: tag as u64 | (len as u64) << 32, bits }.with_type(TypeId::UNKNOWN)
+    }
+    #[inline(always)]
+    pub const fn with_type(self, ty: TypeId) -> Datum {
+        Datum { head: self.head & !0xffff_ff00 | (ty.number() as u64) << 8, bits: self.bits }
+    }
+    #[inline(always)]
+    pub fn with_tag(self, tag: Tag) -> Datum {
+        Datum { head: self.head & !0xff | tag as u64, bits: self.bits }
+    }
+    #[inline(always)]
+    pub fn tag(self) -> Tag {
+        Tag::of(self.head as u8)
+    }
+    /// The type of an opaque value; BPCHAR of a text whose trailing blanks do not count where it is compared
+    /// as a datum; else UNKNOWN.
+    #[inline(always)]
+    pub fn ty(self) -> TypeId {
+        TypeId::of_number((self.head >> 8) as u16)
+    }
+    /// Of the bytes in memory; the scale of a packed numeric.
+    #[inline(always)]
+    fn len(self) -> u32 {
+        (self.head >> 32) as u32
+    }
+    /// The bytes that it has in memory.
+    #[inline(always)]
+    pub fn memory_bytes(self) -> usize {
+        if self.tag().in_memory() { self.len() as usize } else { 0 }
+    }
     #[inline(always)]
     pub fn number(tag: Tag, v: i64) -> Datum {
-        Datum { tag, ty: TypeId::UNKNOWN, len: 0, bits: v as u64 }
+        Datum::new(tag, 0, v as u64)
     }
     #[inline(always)]
     pub fn bool(b: bool) -> Datum {
-        Datum { tag: Tag::Bool, ty: TypeId::UNKNOWN, len: 0, bits: b as u64 }
+        Datum::new(Tag::Bool, 0, b as u64)
     }
     #[inline(always)]
     pub fn int(v: i64) -> Datum {
@@ -71,36 +128,36 @@ impl Datum {
     }
     #[inline(always)]
     pub fn float(v: f64) -> Datum {
-        Datum { tag: Tag::Float8, ty: TypeId::UNKNOWN, len: 0, bits: v.to_bits() }
+        Datum::new(Tag::Float8, 0, v.to_bits())
     }
     #[inline(always)]
     pub fn string(tag: Tag, offset: usize, len: usize) -> Datum {
-        Datum { tag, ty: TypeId::UNKNOWN, len: len as u32, bits: offset as u64 }
+        Datum::new(tag, len as u32, offset as u64)
     }
     #[inline(always)]
     pub fn packed(p: Packed) -> Datum {
-        Datum { tag: Tag::Packed, ty: TypeId::UNKNOWN, len: p.scale().into(), bits: p.word() as u64 }
+        Datum::new(Tag::Packed, p.scale().into(), p.word() as u64)
     }
     /// Of a packed numeric.
     #[inline(always)]
     pub fn as_packed(self) -> Packed {
-        Packed::new(self.bits as i64, self.len as u16)
+        Packed::new(self.bits as i64, self.len() as u16)
     }
     #[inline]
     pub fn opaque(ty: TypeId, offset: usize, len: usize) -> Datum {
-        Datum { ty, ..Datum::string(Tag::Opaque, offset, len) }
+        Datum::string(Tag::Opaque, offset, len).with_type(ty)
     }
     #[inline(always)]
     pub fn is_null(self) -> bool {
-        self.tag == Tag::Null
+        self.head as u8 == Tag::Null as u8
     }
     #[inline(always)]
     pub fn is_true(self) -> bool {
-        self.tag == Tag::Bool && self.bits != 0
+        self.head as u8 == Tag::Bool as u8 && self.bits != 0
     }
     #[inline(always)]
     pub fn is_false(self) -> bool {
-        self.tag == Tag::Bool && self.bits == 0
+        self.head as u8 == Tag::Bool as u8 && self.bits == 0
     }
     #[inline(always)]
     pub fn as_int(self) -> i64 {
@@ -113,16 +170,16 @@ impl Datum {
     /// The bytes of what lies in memory; of anything else none (D3).
     #[inline(always)]
     pub fn bytes(self, memory: &[u8]) -> &[u8] {
-        if !self.tag.in_memory() {
+        if !self.tag().in_memory() {
             return &[];
         }
         let at = self.bits as usize;
-        memory.get(at..at.wrapping_add(self.len as usize)).unwrap_or(&[])
+        memory.get(at..at.wrapping_add(self.len() as usize)).unwrap_or(&[])
     }
 
     #[inline]
     pub fn value<'a>(self, memory: &'a [u8]) -> ValueRef<'a> {
-        match self.tag {
+        match self.tag() {
             Tag::Null => ValueRef::Null,
             Tag::Bool => ValueRef::Bool(self.bits != 0),
             Tag::Int2 => ValueRef::Int2(self.bits as i16),
@@ -136,7 +193,7 @@ impl Datum {
             Tag::Date => ValueRef::Date(self.bits as i32),
             Tag::Timestamp => ValueRef::Timestamp(self.bits as i64),
             Tag::Timestamptz => ValueRef::Timestamptz(self.bits as i64),
-            Tag::Opaque => ValueRef::Opaque(self.ty, self.bytes(memory)),
+            Tag::Opaque => ValueRef::Opaque(self.ty(), self.bytes(memory)),
         }
     }
 
@@ -162,7 +219,7 @@ impl Datum {
             ValueRef::Date(d) => Datum::number(Tag::Date, d.into()),
             ValueRef::Timestamp(t) => Datum::number(Tag::Timestamp, t),
             ValueRef::Timestamptz(t) => Datum::number(Tag::Timestamptz, t),
-            ValueRef::Opaque(ty, b) => Datum { ty, ..push(Tag::Opaque, b) },
+            ValueRef::Opaque(ty, b) => push(Tag::Opaque, b).with_type(ty),
         }
     }
 
@@ -204,13 +261,13 @@ impl Datum {
     /// A copy whose bytes are in `to`.
     #[inline]
     pub fn moved(self, from: &[u8], to: &mut Vec<u8>) -> Datum {
-        if !self.tag.in_memory() {
+        if !self.tag().in_memory() {
             return self;
         }
         let at = to.len();
         let b = self.bytes(from);
         to.extend_from_slice(b);
-        Datum { ty: self.ty, ..Datum::string(self.tag, at, b.len()) }
+        Datum::string(self.tag(), at, b.len()).with_type(self.ty())
     }
 }
 
@@ -247,11 +304,11 @@ pub fn compare(a: Datum, am: &[u8], b: Datum, bm: &[u8]) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    match a.tag {
+    match a.tag() {
         Tag::Float8 => order_floats(a.as_float(), b.as_float()),
         Tag::Text | Tag::Bytea => {
             let (x, y) = (a.bytes(am), b.bytes(bm));
-            if a.ty == TypeId::BPCHAR || b.ty == TypeId::BPCHAR { bare(x).cmp(bare(y)) } else { x.cmp(y) }
+            if a.ty() == TypeId::BPCHAR || b.ty() == TypeId::BPCHAR { bare(x).cmp(bare(y)) } else { x.cmp(y) }
         }
         Tag::Numeric | Tag::Packed | Tag::Opaque => ondol_types::value::compare(a.value(am), b.value(bm)),
         _ => a.as_int().cmp(&b.as_int()),
@@ -290,7 +347,7 @@ impl Hasher for Mix {
 /// Consistent with [`compare`]: equal values hash alike, also integers of different widths.
 #[inline]
 pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
-    match d.tag {
+    match d.tag() {
         Tag::Null => h.number(0x6e75_6c6c),
         Tag::Float8 => {
             let f = d.as_float();
@@ -302,7 +359,7 @@ pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
                 f.to_bits()
             })
         }
-        Tag::Text if d.ty == TypeId::BPCHAR => h.write(bare(d.bytes(memory))),
+        Tag::Text if d.ty() == TypeId::BPCHAR => h.write(bare(d.bytes(memory))),
         Tag::Text | Tag::Bytea => h.write(d.bytes(memory)),
         Tag::Numeric | Tag::Packed | Tag::Opaque => ondol_types::value::hash_value(d.value(memory), h),
         _ => h.number(d.bits),

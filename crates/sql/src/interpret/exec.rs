@@ -349,9 +349,9 @@ pub(super) fn exec<const MODE: u8>(
             Op::Retag { dst, a, ty } => {
                 let mut d = reg!(a);
                 if let (false, Some(tag)) = (d.is_null(), tag_of(ty)) {
-                    d.tag = tag;
+                    d = d.with_tag(tag);
                     if ty == TypeId::BPCHAR {
-                        d.ty = ty
+                        d = d.with_type(ty)
                     }
                 }
                 set!(dst, d)
@@ -362,7 +362,7 @@ pub(super) fn exec<const MODE: u8>(
                     if !in_range(d.as_int(), ty) {
                         jump!(to)
                     }
-                    d.tag = int_tag(ty);
+                    d = d.with_tag(int_tag(ty));
                 }
                 set!(dst, d)
             }

@@ -263,7 +263,7 @@ pub(super) fn exec(
                 set!(dst, Datum::NULL)
             } else {
                 let c = &program.casts[how.0 as usize];
-                let stays = match d.tag {
+                let stays = match d.tag() {
                     Tag::Packed => ondol_types::cast::packed_stays(d.as_packed(), c.to),
                     tag => tag.in_memory() && ondol_types::cast::stays(d.bytes(&f.memory), c.from, c.to),
                 };
@@ -387,7 +387,7 @@ pub(super) fn exec(
             let (number, table) = (reg!(a), program.table_of(cursor.0));
             // code/C2: the register may hold any number, which is an address only if it is a row's of the
             // table.
-            let row = Some(number.bits).filter(|_| number.tag == Tag::Int8);
+            let row = Some(number.bits).filter(|_| number.tag() == Tag::Int8);
             let Some(oid) = row.and_then(|bits| connection.row_at(table, bits)) else { return Ok(Some(to)) };
             let c = &mut f.cursors[cursor.0 as usize];
             c.oid = oid;
@@ -709,7 +709,7 @@ pub(super) fn exec(
             }
             s[3] = next;
             s[0] = match next.as_int().checked_add(step.as_int()) {
-                Some(v) => Datum::number(next.tag, v),
+                Some(v) => Datum::number(next.tag(), v),
                 None => Datum::NULL,
             };
         }

@@ -345,11 +345,11 @@ impl Frame {
             }
             v => Datum::of(v, &mut self.memory),
         };
-        let is_of = tag == d.tag || (tag, d.tag) == (Tag::Numeric, Tag::Packed);
-        if (!is_of || (tag == Tag::Opaque && d.ty != ty)) && !d.is_null() {
+        let is_of = tag == d.tag() || (tag, d.tag()) == (Tag::Numeric, Tag::Packed);
+        if (!is_of || (tag == Tag::Opaque && d.ty() != ty)) && !d.is_null() {
             return Err(SqlError::new(
                 sqlstate::DATATYPE_MISMATCH,
-                format!("parameter ${} is of type {ty} and was given as {:?}", n + 1, d.tag),
+                format!("parameter ${} is of type {ty} and was given as {:?}", n + 1, d.tag()),
             ));
         }
         Ok(d)

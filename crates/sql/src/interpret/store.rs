@@ -38,7 +38,7 @@ impl Store {
     /// The row's number.
     #[inline]
     pub fn push(&mut self, row: &[Datum], memory: &[u8], allow: &mut Allowance) -> SqlResult<usize> {
-        let bytes: usize = row.iter().map(|d| if d.tag.in_memory() { d.len as usize } else { 0 }).sum();
+        let bytes: usize = row.iter().map(|d| d.memory_bytes()).sum();
         allow.take(size_of_val(row) + bytes + 8)?;
         for d in row {
             let d = d.moved(memory, &mut self.bytes);

@@ -71,7 +71,7 @@ impl PointUpdate {
             }
             // Nothing that lies in memory of its own is set here.
             let d = Datum::of_owned(constant, &mut vec![]);
-            (!d.tag.in_memory()).then_some(Source::Const(bits(d)))
+            (!d.tag().in_memory()).then_some(Source::Const(bits(d)))
         };
         let key = key.range().map(|r| source(r, None)).collect::<Option<_>>()?;
         let storage = |c: &u16| table.layout.columns.get(*c as usize).map(|c| c.storage);
