@@ -212,20 +212,23 @@ impl Space {
         let _ = oid;
     }
 
-    /// The same for a row of `len` bytes, which may reach into a third line.
+    /// The same for a row of `len` bytes: the lines that it lies in, three at most, and no other.
     #[inline(always)]
     pub fn prefetch_row(&self, oid: Oid, len: usize) {
-        self.prefetch(oid);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as in `prefetch`.
+        // SAFETY: as in `prefetch_at`.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let last = SLOT_HEADER + len.max(1) - 1;
-            let p = self.range.base().wrapping_add(oid.bits() as usize + last.min(2 * 64));
-            _mm_prefetch(p.cast::<i8>(), _MM_HINT_T0);
+            let p = self.range.base().wrapping_add(oid.bits() as usize).cast::<i8>();
+            _mm_prefetch(p, _MM_HINT_T0);
+            _mm_prefetch(p.wrapping_add(last.min(64)), _MM_HINT_T0);
+            if last > 64 {
+                _mm_prefetch(p.wrapping_add(last.min(128)), _MM_HINT_T0);
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = len;
+        let _ = (oid, len);
     }
 
     #[inline]

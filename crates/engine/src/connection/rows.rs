@@ -130,6 +130,11 @@ impl Connection {
     pub fn prefetch(&self, oid: Oid) {
         self.session.kernel().space.prefetch(oid)
     }
+    /// The same of a row of so many bytes.
+    #[inline(always)]
+    pub fn prefetch_row(&self, oid: Oid, len: usize) {
+        self.session.kernel().space.prefetch_row(oid, len)
+    }
     /// Brings the header of a row's page into the cache, which a change of the row marks.
     #[inline]
     pub fn prefetch_page(&self, oid: Oid) {

@@ -98,6 +98,7 @@ pub(super) fn box_probe(
     cursor.at = 0;
     let within = rect(values, memory)?;
     cursor.nodes += connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
+    (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n));
     gathered(&mut cursor.gathered, size_of_val(&cursor.oids[..]), allow)
 }
 
@@ -248,6 +249,17 @@ fn next_twin(connection: &Connection, cursor: &mut TableCursor, memory: &mut [u8
 pub(super) fn row_prefetch(connection: &Connection, cursor: &TableCursor) {
     if let Some(oid) = cursor.oids.first() {
         connection.prefetch(*oid)
+    }
+}
+
+/// How many rows are under way to the cache while one is read.
+pub(super) const AHEAD: usize = 8;
+
+/// Asks for the row that the gathered OID number `n` names, if there are so many.
+#[inline(always)]
+pub(super) fn row_ahead(connection: &Connection, cursor: &TableCursor, n: usize) {
+    if let Some(oid) = cursor.oids.get(n) {
+        connection.prefetch_row(*oid, cursor.to - cursor.from)
     }
 }
 

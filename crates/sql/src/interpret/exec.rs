@@ -440,6 +440,7 @@ pub(super) fn exec<const MODE: u8>(
                 let Some(table) = &c.table else { return Err(internal("a cursor without a table")) };
                 let found = loop {
                     let Some(oid) = c.oids.get(c.at).copied() else { break false };
+                    access::row_ahead(connection, c, c.at + access::AHEAD);
                     c.at += 1;
                     if connection.read(table, oid, &mut f.memory[c.from..c.to]) {
                         c.oid = oid;
