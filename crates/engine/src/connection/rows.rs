@@ -192,7 +192,7 @@ impl Connection {
         }
         Ok(())
     }
-    /// The OIDs of all rows that may lie within a box of a CR-tree, each once, by where they lie; the row's
+    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, some more than once; the row's
     /// columns must be looked at by the caller. Gives how many nodes were looked at.
     pub fn search(
         &self,
@@ -205,18 +205,16 @@ impl Connection {
             let message = format!("a box is asked of index {}, which has no points", index.def.name);
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
         };
-        out.clear();
+        let start = out.len();
         let mut seen = vec![];
         let serializable = self.session.is_serializable() && !mutated("boxes_forgotten");
         {
             let guard = self.session.pin();
             tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
         }
-        out.sort_unstable();
-        out.dedup();
         if serializable {
             self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
-            for oid in &*out {
+            for oid in &out[start..] {
                 self.session.remember_row(*oid).map_err(error::kernel)?
             }
         }

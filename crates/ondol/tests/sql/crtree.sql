@@ -40,6 +40,35 @@ SELECT count(*) FROM q WHERE d = '2026-03-01' AND t < '04:00' AND n > 1000 AND s
 SELECT count(*) FROM q WHERE at BETWEEN date '2026-01-02' AND date '2026-01-02' + 1 AND size BETWEEN 100::bigint AND 20000000000;
 EXECUTE p(10, 20, 0, 100);
 RESET enable_indexscan;
+-- boxes that OR puts together, and one for each value of a list
+PREPARE listed AS SELECT count(*), sum(id) FROM q WHERE size = ANY ($1) AND price BETWEEN $2 AND $3;
+EXPLAIN (COSTS off) SELECT count(*), sum(id) FROM q WHERE (price BETWEEN 10 AND 20 AND size < 300) OR (size IN (100, 200) AND price > 40);
+EXPLAIN (COSTS off) EXECUTE listed('{5}', 0, 100);
+SELECT count(*), sum(id) FROM q WHERE (price BETWEEN 10 AND 20 AND size < 300) OR (price BETWEEN 15 AND 40 AND size BETWEEN 100 AND 200);
+SELECT count(*), sum(id) FROM q WHERE ((price < 20 AND size < 30) OR (size IN (31, 32, 33) AND price > 200) OR (price > NULL AND size < 5)) AND at < '2026-01-02';
+SELECT count(*), sum(id) FROM q WHERE size IN (5, 105, 206, 307, 400, 5, NULL, 2000000000) AND price < 200;
+SELECT count(*), sum(id) FROM q WHERE s IN (100, 120, 140, 100000) AND n > 1000000000 AND t < '05:00';
+SELECT count(*), sum(id) FROM q WHERE price IN (10, 12.25, 100.005, 50) AND size > 100;
+SELECT count(*), sum(id) FROM q WHERE price < 5 OR size < 5 OR id = 7;
+EXECUTE listed('{5,105,206,307,NULL,5}', 0, 200);
+EXECUTE listed('{}', 0, 100);
+EXECUTE listed(NULL, 0, 100);
+SET enable_indexscan = off;
+SELECT count(*), sum(id) FROM q WHERE (price BETWEEN 10 AND 20 AND size < 300) OR (price BETWEEN 15 AND 40 AND size BETWEEN 100 AND 200);
+SELECT count(*), sum(id) FROM q WHERE ((price < 20 AND size < 30) OR (size IN (31, 32, 33) AND price > 200) OR (price > NULL AND size < 5)) AND at < '2026-01-02';
+SELECT count(*), sum(id) FROM q WHERE size IN (5, 105, 206, 307, 400, 5, NULL, 2000000000) AND price < 200;
+SELECT count(*), sum(id) FROM q WHERE s IN (100, 120, 140, 100000) AND n > 1000000000 AND t < '05:00';
+SELECT count(*), sum(id) FROM q WHERE price IN (10, 12.25, 100.005, 50) AND size > 100;
+SELECT count(*), sum(id) FROM q WHERE price < 5 OR size < 5 OR id = 7;
+EXECUTE listed('{5,105,206,307,NULL,5}', 0, 200);
+EXECUTE listed('{}', 0, 100);
+EXECUTE listed(NULL, 0, 100);
+RESET enable_indexscan;
+BEGIN;
+UPDATE q SET size = size + 500 WHERE size < 100;
+SELECT count(*), count(DISTINCT id) FROM q WHERE (price < 100 AND size < 100) OR (price < 100 AND size BETWEEN 400 AND 700) OR (size IN (501, 502) AND price > 50);
+ROLLBACK;
+SELECT w.n, count(q.id) FROM (VALUES (1, '{5,105}'::int[]), (2, '{206,307}'), (3, NULL)) AS w (n, sizes) LEFT JOIN q ON q.size = ANY (w.sizes) AND q.price < 200 GROUP BY w.n ORDER BY 1;
 -- changes, and a row that is seen once while it has several versions
 BEGIN;
 UPDATE q SET price = price + 0.25, size = size + 1 WHERE price BETWEEN 10 AND 20;

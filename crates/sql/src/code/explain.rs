@@ -71,6 +71,8 @@ fn comment(p: &Program, op: &super::Op) -> String {
         KeyPut { cursor, .. }
         | KeyProbe { cursor }
         | BoxProbe { cursor, .. }
+        | BoxesNew { cursor }
+        | BoxesEnd { cursor }
         | NearStart { cursor, .. }
         | NearNext { cursor, .. }
         | TallyNodes { cursor, .. }

@@ -247,10 +247,14 @@ opcodes! {
     72 RangeHigh { cursor: Cur, values: Span, edge: Edge };
     /// Starts the range scan.
     73 RangeStart { cursor: Cur, backward: Flag };
+    /// Begins to gather the rows of boxes.
+    197 BoxesNew { cursor: Cur };
     /// Gathers the rows that may lie in a box of the cursor's index: the values are its least ones by column,
     /// then its greatest; open where one is NULL. Whether they do is for the instructions that follow to
     /// check.
     193 BoxProbe { cursor: Cur, values: Span };
+    /// All are gathered: `RowNext` is to give each once, by where they lie.
+    198 BoxesEnd { cursor: Cur };
     /// Begins to look for the nearest rows of the cursor's index in a box: the values are that, as of
     /// `BoxProbe`, then a point by column; the columns that count have a bit in `counted`.
     194 NearStart { cursor: Cur, values: Span, counted: Count };

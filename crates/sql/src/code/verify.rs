@@ -175,7 +175,10 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
                 _ => Err(format!("columns {:b} of {dimensions} count", counted.0)),
             }
         }
-        Op::NearNext { cursor, .. } | Op::TallyNodes { cursor, .. } => dimensions(p, cursor).map(|_| ()),
+        Op::NearNext { cursor, .. }
+        | Op::TallyNodes { cursor, .. }
+        | Op::BoxesNew { cursor }
+        | Op::BoxesEnd { cursor } => dimensions(p, cursor).map(|_| ()),
         Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
             range(p, cursor, values)
         }

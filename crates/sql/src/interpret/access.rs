@@ -86,6 +86,11 @@ pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> Sq
     Ok(())
 }
 
+pub(super) fn boxes_new(cursor: &mut TableCursor) {
+    cursor.oids.clear();
+    cursor.at = 0
+}
+
 /// Gathers the rows that may lie in a box: its least values, then its greatest, NULL where it is open.
 pub(super) fn box_probe(
     connection: &Connection,
@@ -95,11 +100,16 @@ pub(super) fn box_probe(
     allow: &mut Allowance,
 ) -> SqlResult<()> {
     let Some(index) = &cursor.index else { return Err(no_index()) };
-    cursor.at = 0;
     let within = rect(values, memory)?;
     cursor.nodes += connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
-    (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n));
     gathered(&mut cursor.gathered, size_of_val(&cursor.oids[..]), allow)
+}
+
+/// Each row once, by where they lie.
+pub(super) fn boxes_end(connection: &Connection, cursor: &mut TableCursor) {
+    cursor.oids.sort_unstable();
+    cursor.oids.dedup();
+    (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n))
 }
 
 /// The statement is allowed what gathered rows take, and not what those before took.

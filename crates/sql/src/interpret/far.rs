@@ -349,6 +349,8 @@ pub(super) fn exec(
             let c = &mut f.cursors[cursor.0 as usize];
             access::box_probe(connection, c, &f.regs[values.range()], &f.memory, &mut f.allow)?
         }
+        Op::BoxesNew { cursor } => access::boxes_new(&mut f.cursors[cursor.0 as usize]),
+        Op::BoxesEnd { cursor } => access::boxes_end(connection, &mut f.cursors[cursor.0 as usize]),
         Op::TallyNodes { cursor, slot } => {
             let nodes = std::mem::take(&mut f.cursors[cursor.0 as usize].nodes);
             if let Some(t) = f.tallies.get_mut(slot.0 as usize) {

@@ -371,23 +371,24 @@ pub fn choose<'a>(
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         if let IndexKind::Crtree { .. } = index.kind {
-            let (sides, by, share) = sides(index, &c);
-            let uses = |e: &Expr| !place.inputs.refs(e).is_empty();
-            let mut uses_others = false;
-            sides.iter().for_each(|s| s.each(&mut |e| uses_others |= uses(e)));
-            let (lookups, fetched) = (1.0, (n * share).max(1.0));
-            let rows = fetched.min(rows);
             if let Some(e) = distance
                 && let Some(to) = nearest_to(index, place, e)
             {
-                let uses_others = uses_others || to.iter().flatten().any(|e| uses(e));
-                let (by, sides) = (by.clone(), sides.clone());
+                let BoxOf { sides, by, share, .. } = box_of(index, &c, false);
+                let is_there = |e: &Expr| place.inputs.refs(e).is_empty();
+                let uses_others =
+                    sides_use_others(&sides, place.inputs) || !to.iter().flatten().all(|e| is_there(e));
+                let fetched = (n * share).max(1.0);
                 let access = Access::Nearest { index: number, sides, to, by: e };
-                offer(Choice { access, by, lookups, fetched, rows, ordered: true, uses_others })
+                let rows = fetched.min(rows);
+                offer(Choice { access, by, lookups: 1.0, fetched, rows, ordered: true, uses_others })
             }
+            let BoxOf { sides, by, share, lookups } = box_of(index, &c, true);
             if !by.is_empty() {
-                let access = Access::Box { index: number, sides };
-                offer(Choice { access, by, lookups, fetched, rows, ordered, uses_others })
+                let fetched = (n * share).max(1.0);
+                let uses_others = sides_use_others(&sides, place.inputs);
+                let access = Access::Box { index: number, boxes: vec![sides] };
+                offer(Choice { access, by, lookups, fetched, rows: fetched.min(rows), ordered, uses_others })
             }
             continue;
         }
@@ -431,6 +432,18 @@ pub fn choose<'a>(
     for e in conjuncts {
         let parts = parts_of(table, place, conjuncts, e);
         for (number, index) in table.def.indexes.iter().enumerate() {
+            if let Some((boxes, share, lookups)) = boxes_of(index, &parts) {
+                let fetched = (n * share).clamp(1.0, n);
+                offer(Choice {
+                    uses_others: boxes.iter().any(|sides| sides_use_others(sides, place.inputs)),
+                    access: Access::Box { index: number, boxes },
+                    by: vec![e],
+                    lookups,
+                    fetched,
+                    rows: fetched.min(rows),
+                    ordered,
+                })
+            }
             let Some(ranges) = ranges_of(index, &parts) else { continue };
             let each = |r: &KeyRange<'_>| rows_of_prefix(index, r.prefix.len(), n) * r.share();
             let fetched = ranges.iter().map(each).sum::<f64>().clamp(1.0, n);
@@ -450,14 +463,23 @@ pub fn choose<'a>(
     best
 }
 
-/// The box of a CR-tree that conditions leave, these, and which share of the rows may lie in it.
-fn sides<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<Side<'a>>, Vec<&'a Expr>, f64) {
-    let (mut sides, mut by, mut share) = (Vec::new(), Vec::new(), 1.0);
+/// The box of a CR-tree that conditions leave.
+struct BoxOf<'a> {
+    sides: Vec<Side<'a>>,
+    /// The conditions.
+    by: Vec<&'a Expr>,
+    /// Which share of the rows may lie in it, by a guess.
+    share: f64,
+    /// How many boxes it is: one for each value of a list.
+    lookups: f64,
+}
+
+/// One column at most may have a list; `lists`: whether one may.
+fn box_of<'a>(index: &IndexDef, c: &Conditions<'a>, mut lists: bool) -> BoxOf<'a> {
+    let mut out = BoxOf { sides: vec![], by: vec![], share: 1.0, lookups: 1.0 };
     for column in index.columns.iter().map(|c| c.column as u16) {
-        let equal = c.equal.iter().find_map(|(of, value, e)| match value {
-            KeyValue::One(value) if *of == column => Some((*value, *e)),
-            _ => None,
-        });
+        // Single values stand first.
+        let equal = c.equal.iter().find(|(of, value, _)| *of == column && (lists || !value.is_many()));
         let bound = |lower: bool| {
             c.bounds.iter().find_map(|(of, is_lower, end, inclusive, e)| match end {
                 End::Value(value) if *of == column && *is_lower == lower => {
@@ -466,23 +488,52 @@ fn sides<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<Side<'a>>, Vec<&'a Ex
                 _ => None,
             })
         };
-        let side = if let Some((value, e)) = equal {
-            by.push(e);
-            share *= 0.02;
-            Side { low: Some((value, true)), high: Some((value, true)) }
+        let side = if let Some((_, value, e)) = equal {
+            let values = lookups_of(value);
+            out.by.push(e);
+            out.share *= 0.02 * values;
+            out.lookups *= values;
+            match *value {
+                KeyValue::One(value) => {
+                    Side { low: Some((value, true)), high: Some((value, true)), list: None }
+                }
+                many => {
+                    lists = false;
+                    Side { list: Some(many), ..Side::default() }
+                }
+            }
         } else {
             let (low, high) = (bound(true), bound(false));
-            by.extend(low.iter().chain(&high).map(|(_, e)| *e));
-            share *= match (low.is_some(), high.is_some()) {
+            out.by.extend(low.iter().chain(&high).map(|(_, e)| *e));
+            out.share *= match (low.is_some(), high.is_some()) {
                 (true, true) => 0.1,
                 (false, false) => 1.0,
                 _ => 0.33,
             };
-            Side { low: low.map(|b| b.0), high: high.map(|b| b.0) }
+            Side { low: low.map(|b| b.0), high: high.map(|b| b.0), list: None }
         };
-        sides.push(side)
+        out.sides.push(side)
     }
-    (sides, by, share)
+    out
+}
+
+/// A box of a CR-tree for each of the parts, which share of the rows may lie in them, and how many boxes
+/// these are; `None` if one of them would be the whole index.
+fn boxes_of<'a>(index: &IndexDef, parts: &[Conditions<'a>]) -> Option<(Vec<Vec<Side<'a>>>, f64, f64)> {
+    if !matches!(index.kind, IndexKind::Crtree { .. }) || parts.is_empty() {
+        return None;
+    }
+    let boxes: Vec<BoxOf<'a>> = parts.iter().map(|part| box_of(index, part, true)).collect();
+    let sum = |of: fn(&BoxOf<'_>) -> f64| boxes.iter().map(of).sum();
+    let (share, lookups) = (sum(|b| b.share), sum(|b| b.lookups));
+    let sides = boxes.into_iter().map(|b| (!b.by.is_empty()).then_some(b.sides)).collect::<Option<_>>()?;
+    Some((sides, share, lookups))
+}
+
+fn sides_use_others(sides: &[Side<'_>], inputs: &Inputs) -> bool {
+    let mut found = false;
+    sides.iter().for_each(|s| s.each(&mut |e| found |= !inputs.refs(e).is_empty()));
+    found
 }
 
 /// The point of a distance, for each column of a CR-tree that counts; `None` if the distance is not one of
@@ -589,9 +640,10 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool, ways: Ways) -> f64 {
         Access::Range { ranges, .. } => 3.0 * ranges.len() as f64 + c.fetched * 1.3,
         // Nodes at each level, more of them where fewer columns have ends; the rows are sorted by where they
         // lie, and read in that order.
-        Access::Box { sides, .. } => {
-            let open = sides.iter().filter(|s| s.low.is_none() && s.high.is_none()).count();
-            10.0 * (1 + open) as f64 + c.fetched * 1.4
+        Access::Box { boxes, .. } => {
+            let open = |sides: &Vec<Side<'_>>| sides.iter().filter(|s| s.is_open()).count();
+            let open = boxes.iter().map(open).max().unwrap_or(0);
+            10.0 * (1 + open) as f64 * c.lookups + c.fetched * 1.4
         }
         // A heap of what is open, and each row is read to measure its distance.
         Access::Nearest { .. } => 20.0 + c.fetched * 4.0,

@@ -1,7 +1,9 @@
 //! EXPLAIN: the physical tree in PostgreSQL's words, as text or as JSON.
 use super::logical::JoinKind;
 use super::logical::{Expr, ExprKind, Inside, OnConflict, Source};
-use super::physical::{Access, End, KeyRange, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
+use super::physical::{
+    Access, End, KeyRange, KeyValue, Method, Node, Operator, Root, Side, Statement, Subplan,
+};
 use super::show::{Names, all_of, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
 use crate::bound::{SetOperation, inner_query};
@@ -512,6 +514,35 @@ fn text_of(text: &str) -> Expr {
     Expr { kind: ExprKind::Const(Value::Text(text.into())), ty: Type::TEXT, at: u32::MAX }
 }
 
+fn of_value(column: &str, value: &KeyValue<'_>, names: &Names<'_, '_>) -> String {
+    match value {
+        KeyValue::One(e) => format!("({column} = {})", expr(e, names)),
+        KeyValue::Items(e) => format!("({column} = ANY ({}))", expr(e, names)),
+        KeyValue::List(l) => {
+            let l: Vec<String> = l.iter().map(|e| expr(e, names)).collect();
+            format!("({column} IN ({}))", l.join(", "))
+        }
+    }
+}
+
+fn of_sides(column: &dyn Fn(usize) -> String, sides: &[Side<'_>], names: &Names<'_, '_>) -> Vec<String> {
+    let mut parts = Vec::new();
+    for (n, side) in sides.iter().enumerate() {
+        let c = column(n);
+        if let Some(value) = side.one().map(KeyValue::One).or(side.list) {
+            parts.push(of_value(&c, &value, names));
+            continue;
+        }
+        for (end, op) in [(&side.low, ">"), (&side.high, "<")] {
+            if let Some((e, inclusive)) = end {
+                let eq = if *inclusive { "=" } else { "" };
+                parts.push(format!("({c} {op}{eq} {})", expr(e, names)))
+            }
+        }
+    }
+    parts
+}
+
 fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -> Vec<String> {
     let mut parts = Vec::new();
     let column = |index: usize, n: usize| {
@@ -524,32 +555,17 @@ fn index_conditions(table: &Table, access: &Access<'_>, names: &Names<'_, '_>) -
         Access::Full | Access::Tid { .. } => {}
         Access::Lookup { index, keys, .. } => {
             for (n, k) in keys.iter().enumerate().skip(known(*index)) {
-                let c = column(*index, n);
-                parts.push(match k {
-                    KeyValue::One(e) => format!("({c} = {})", expr(e, names)),
-                    KeyValue::Items(e) => format!("({c} = ANY ({}))", expr(e, names)),
-                    KeyValue::List(l) => {
-                        let l: Vec<String> = l.iter().map(|e| expr(e, names)).collect();
-                        format!("({c} IN ({}))", l.join(", "))
-                    }
-                });
+                parts.push(of_value(&column(*index, n), k, names))
             }
         }
-        Access::Box { index, sides } | Access::Nearest { index, sides, .. } => {
-            for (n, side) in sides.iter().enumerate() {
-                let c = column(*index, n);
-                if let Some(e) = side.one() {
-                    parts.push(format!("({c} = {})", expr(e, names)));
-                    continue;
-                }
-                for (end, op) in [(&side.low, ">"), (&side.high, "<")] {
-                    if let Some((e, inclusive)) = end {
-                        parts.push(format!(
-                            "({c} {op}{} {})",
-                            if *inclusive { "=" } else { "" },
-                            expr(e, names)
-                        ))
-                    }
+        Access::Nearest { index, sides, .. } => parts = of_sides(&|n| column(*index, n), sides, names),
+        Access::Box { index, boxes } => {
+            let of_box = |sides| of_sides(&|n| column(*index, n), sides, names);
+            match &boxes[..] {
+                [one] => parts = of_box(one),
+                many => {
+                    let each: Vec<String> = many.iter().map(|sides| all_of(&of_box(sides))).collect();
+                    parts.push(format!("({})", each.join(" OR ")));
                 }
             }
         }

@@ -71,16 +71,22 @@ impl<'a> KeyRange<'a> {
 }
 
 /// What a box is in one dimension: from the first value to the second, and whether they are in it; open where
-/// there is none.
+/// there is none. Or there are several boxes, one for each value of a list.
 #[derive(Clone, Debug, Default)]
 pub struct Side<'a> {
     pub low: Option<(&'a Expr, bool)>,
     pub high: Option<(&'a Expr, bool)>,
+    /// Then it has no ends.
+    pub list: Option<KeyValue<'a>>,
 }
 
 impl<'a> Side<'a> {
     pub fn each(&self, f: &mut dyn FnMut(&'a Expr)) {
-        self.low.iter().chain(&self.high).for_each(|(e, _)| f(e))
+        self.low.iter().chain(&self.high).for_each(|(e, _)| f(e));
+        self.list.iter().for_each(|list| list.each(f))
+    }
+    pub fn is_open(&self) -> bool {
+        self.low.is_none() && self.high.is_none() && self.list.is_none()
     }
     /// It is one value.
     pub fn one(&self) -> Option<&'a Expr> {
@@ -106,16 +112,16 @@ pub enum Access<'a> {
         /// Of a look-up by several values: that very condition.
         member: Option<&'a Expr>,
     },
-    /// A box of a CR-tree: for each column of the index its ends, where it has any; the rows found may lie
-    /// outside.
+    /// Boxes of a CR-tree that may overlap: for each column of the index its ends, where it has any. Each of
+    /// their rows once, and some that lie outside.
     Box {
         index: usize,
-        sides: Vec<Side<'a>>,
+        boxes: Vec<Vec<Side<'a>>>,
     },
     /// The nearest of a CR-tree's rows first, of those in a box.
     Nearest {
         index: usize,
-        /// The box, as of [`Access::Box`].
+        /// One box, as of [`Access::Box`], without lists.
         sides: Vec<Side<'a>>,
         /// The point, for each column of the index that counts.
         to: Vec<Option<&'a Expr>>,
@@ -414,7 +420,7 @@ impl<'a> Node<'a> {
                         keys.iter().for_each(|k| k.each(f));
                         member.iter().for_each(|e| f(e));
                     }
-                    Access::Box { sides, .. } => sides.iter().for_each(|s| s.each(f)),
+                    Access::Box { boxes, .. } => boxes.iter().flatten().for_each(|s| s.each(f)),
                     Access::Nearest { sides, to, .. } => {
                         sides.iter().for_each(|s| s.each(f));
                         to.iter().flatten().for_each(|e| f(e))
