@@ -32,6 +32,8 @@
 //!   though others come into it, leave it, or get other keys: in a transaction as after a recovery.
 //! - **Z14** A row as a value has the fields that were put there, also one that is older than a field of its
 //!   type, and is found by an index over such values.
+//! - **Z15** Accounts within a box of balances and numbers, and those nearest to a point, are found by a
+//!   CR-tree as without it: in a transaction as after a recovery.
 //!
 //! In half of the seeds columns of accounts and journal were added later, so that rows have strings for them.
 //!
@@ -219,7 +221,8 @@ fn prepare(disk: Arc<dyn Storage>, later: bool) -> SqlResult<()> {
     let mut s = db.session();
     s.execute(if later { LATER } else { WHOLE })?;
     s.execute(
-        "CREATE INDEX journal_n ON journal USING hash (n);
+        "CREATE INDEX account_place ON account USING crtree (balance, id);
+         CREATE INDEX journal_n ON journal USING hash (n);
          CREATE UNIQUE INDEX journal_label ON journal (label);
          CREATE TABLE spot_hash (id bigint, owner text);
          CREATE UNIQUE INDEX spot_hash_id ON spot_hash USING hash (id);
@@ -420,7 +423,36 @@ fn transaction(
     if mix(r, 14).is_multiple_of(4) {
         at_pairs(s, 1_000_000 * (worker as i64 + 1) + n)?
     }
+    if mix(r, 15).is_multiple_of(3) {
+        in_boxes(s, mix(r, 16))?
+    }
     if asynchronous { s.commit_async() } else { s.commit() }
+}
+
+/// Z15, in an open transaction.
+fn in_boxes(s: &mut Session, r: u64) -> SqlResult<()> {
+    let (id, balance) = ((r % ACCOUNTS) as i32, BALANCE + (r >> 8) as i64 % 100 - 50);
+    let places = ["balance, id", "balance + 0, id + 0"].map(|columns| {
+        let (by_balance, by_id) = columns.split_once(", ").unwrap_or((columns, columns));
+        let distance = format!("crtree_distance({columns}, $1, $2)");
+        format!(
+            "(SELECT count(*) || ' with ' || coalesce(sum(balance), 0) FROM account
+                  WHERE {by_balance} BETWEEN $1 - 30 AND $1 AND {by_id} >= $2)
+             || ', away by ' || (SELECT string_agg(d::text, ' ') FROM
+                  (SELECT {distance} AS d FROM account ORDER BY {distance} LIMIT 4) AS nearest)"
+        )
+    });
+    let rows = s.query(&format!("SELECT {}, {}", places[0], places[1]), &crate::params![balance, id])?;
+    let got = [0, 1].map(|i| rows.row(0).get::<String>(i));
+    let [by_index, without] = got;
+    match (by_index?, without?) {
+        (by_index, without) if by_index == without => Ok(()),
+        got => {
+            let what =
+                format!("Z15: from account {id} on, up to {balance}: by the index and without {got:?}");
+            Err(SqlError::new(sqlstate::INTERNAL_ERROR, what))
+        }
+    }
 }
 
 /// Z11, in an open transaction.
@@ -710,7 +742,7 @@ fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
     Ok(())
 }
 
-/// Opens the database and checks Z1 to Z5, and Z8 to Z14; closes it in order.
+/// Opens the database and checks Z1 to Z5, and Z8 to Z15; closes it in order.
 fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let text = |e: SqlError| format!("{} {e}", e.sqlstate());
     let db = open(disk).map_err(|e| format!("recovery: {}", text(e)))?;
@@ -845,6 +877,9 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
         members(&mut s, id, 1).map_err(text)?
     }
     are_paired(&mut s, 0).map_err(text)?;
+    for n in 0..4 {
+        in_boxes(&mut s, mix(n, 15)).map_err(text)?
+    }
     drop(s);
     db.close().map_err(text)
 }
@@ -915,6 +950,13 @@ mod tests {
     #[test]
     fn forgotten_fields_are_caught() {
         caught("fields_forgotten", 0);
+    }
+
+    /// Z15 must see rows of a CR-tree that are taken unseen.
+    #[test]
+    fn boxes_that_are_not_looked_at_again_are_caught() {
+        let e = caught("box_recheck_left_out", 0);
+        assert!(e.contains("Z15"), "{e}");
     }
 
     /// Z10 must see the wrong ways to look for what a foreign key names.
