@@ -313,16 +313,6 @@ pub fn run(args: Args) -> Result<()> {
         ];
         report.settings("PostgreSQL", told)
     }
-    for kind in &args.kinds {
-        for dimensions in &args.dimensions {
-            match dimensions {
-                2 => compare::<2>(*kind, &args, &mut report)?,
-                3 => compare::<3>(*kind, &args, &mut report)?,
-                4 => compare::<4>(*kind, &args, &mut report)?,
-                5 => compare::<5>(*kind, &args, &mut report)?,
-                _ => compare::<6>(*kind, &args, &mut report)?,
-            }
-        }
-    }
+    ondol_bench::each_kind!(args, compare, &mut report);
     report.finish()
 }

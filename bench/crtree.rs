@@ -391,18 +391,6 @@ where
 
 pub fn run(args: Args) -> Result<()> {
     let mut report = Report::new("crtree", "Points in boxes", Some(&args.common));
-    for kind in &args.kinds {
-        let four = [4];
-        let dimensions = if let Kind::Rectangles = kind { &four[..] } else { &args.dimensions[..] };
-        for dimensions in dimensions {
-            match dimensions {
-                2 => compare::<2>(*kind, &args, &mut report)?,
-                3 => compare::<3>(*kind, &args, &mut report)?,
-                4 => compare::<4>(*kind, &args, &mut report)?,
-                5 => compare::<5>(*kind, &args, &mut report)?,
-                _ => compare::<6>(*kind, &args, &mut report)?,
-            }
-        }
-    }
+    ondol_bench::each_kind!(args, compare, &mut report);
     report.finish()
 }

@@ -21,6 +21,31 @@ pub enum Kind {
     Rectangles,
 }
 
+impl Kind {
+    /// Of those asked for: rectangles have four.
+    pub fn dimensions(self, asked: &[u8]) -> &[u8] {
+        if let Kind::Rectangles = self { &[4] } else { asked }
+    }
+}
+
+/// Calls `compare::<D>(kind, &args, report)` for each of `args.kinds` and each number D of `args.dimensions`.
+#[macro_export]
+macro_rules! each_kind {
+    ($args:ident, $compare:ident, $report:expr) => {
+        for kind in &$args.kinds {
+            for dimensions in kind.dimensions(&$args.dimensions) {
+                match dimensions {
+                    2 => $compare::<2>(*kind, &$args, $report)?,
+                    3 => $compare::<3>(*kind, &$args, $report)?,
+                    4 => $compare::<4>(*kind, &$args, $report)?,
+                    5 => $compare::<5>(*kind, &$args, $report)?,
+                    _ => $compare::<6>(*kind, &$args, $report)?,
+                }
+            }
+        }
+    };
+}
+
 pub struct Points<const D: usize>(pub Vec<[f64; D]>);
 
 /// P1.
