@@ -521,7 +521,7 @@ impl Tree {
                 return Ok(Ok(()));
             }
         }
-        let place = split::divide(form.dimensions, &mut items, &way.shares(form));
+        let place = split::divide(form.dimensions, &mut items, form.of(level).capacity, &way.shares(form));
         let new = new.keep();
         // Read before anybody can come by.
         let also = new.seen(new.version().load(Ordering::Relaxed));

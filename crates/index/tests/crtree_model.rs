@@ -245,6 +245,34 @@ fn padded<const D: usize>(at: &[f64; D]) -> Point {
     p
 }
 
+/// Leaves whose entries become more when they are split: rows of several versions that were in one cell.
+#[test]
+fn versions_part_as_cells_become_finer() {
+    seeds(4, |seed| {
+        for (dimensions, bits) in [(2, 8), (2, 16), (3, 8), (6, 8), (6, 16)] {
+            let (epochs, rows) = (Epochs::new(), Versions::new());
+            let me = epochs.join(0);
+            let mut r = Random(seed);
+            let tree = CrTree::new(dimensions, bits, rows.clone(), Limit::none()).unwrap();
+            let apart = r.below(40);
+            for step in 0..600u64 {
+                // A few that lie far away make cells wide.
+                let oid = 16 + 16 * if step < apart { step } else { 40 + r.below(300) };
+                let mut p = [0.0; MOST];
+                for x in &mut p[..dimensions] {
+                    *x = if step < apart { 1e9 + 1e6 * r.below(50) as f64 } else { r.below(1000) as f64 }
+                }
+                rows.add(oid, &key_of(&p, dimensions));
+                tree.insert(&me.pin(), &key_of(&p, dimensions), oid_of(oid), None).unwrap();
+                if step % 25 == 0 {
+                    verify(&tree, &rows)
+                }
+            }
+            verify(&tree, &rows)
+        }
+    })
+}
+
 /// A tree that has grown in no order is searched past not many more nodes than one built at once.
 #[test]
 fn growing_keeps_nodes_compact() {

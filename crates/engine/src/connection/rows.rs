@@ -192,8 +192,8 @@ impl Connection {
         }
         Ok(())
     }
-    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, some more than once; the row's
-    /// columns must be looked at by the caller. Gives how many nodes were looked at.
+    /// Appends the OIDs of all rows that may lie within a box of a CR-tree, each once, by where they lie; the
+    /// row's columns must be looked at by the caller. Gives how many nodes were looked at.
     pub fn search(
         &self,
         index: &TableIndex,
@@ -212,6 +212,15 @@ impl Connection {
             let guard = self.session.pin();
             tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
         }
+        out[start..].sort_unstable();
+        let mut kept = start;
+        for i in start..out.len() {
+            if kept == start || out[i] != out[kept - 1] {
+                out[kept] = out[i];
+                kept += 1
+            }
+        }
+        out.truncate(kept);
         if serializable {
             self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
             for oid in &out[start..] {

@@ -448,6 +448,8 @@ impl Node {
         }
         let mut count = 0;
         for (n, item) in items.iter().enumerate() {
+            // What lies behind is another node's.
+            assert!(count < form.of(level).capacity, "a node is filled with too many entries");
             self.set_entry_rect(form, level, count, &item.rect);
             self.set_word(form, level, count, item.word);
             // A row's entries stand side by side; of those in one cell the first stays.

@@ -37,14 +37,16 @@ impl Part {
     }
 }
 
-/// Puts the entries in an order, and gives how many of them are the first part. There are two at least.
-/// `shares`: by dimension, the share of the tree that lies beside the node.
-pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>, shares: &Point) -> usize {
+/// Puts the entries in an order, and gives how many of them are the first part. There are two at least, and
+/// at most 2 `most`, as neither part may have more than that. `shares`: by dimension, the share of the tree
+/// that lies beside the node.
+pub(super) fn divide(dimensions: usize, items: &mut Vec<Item>, most: usize, shares: &Point) -> usize {
     let count = items.len();
     let mut whole = items[0].rect;
     items.iter().for_each(|item| whole.add(dimensions, &item.rect));
     let parts = parts_of(dimensions, items, &whole);
-    let least = (count * LEAST / 100).max(1);
+    // A leaf's entries may have become more than one leaf has room for (crtree/C6).
+    let least = (count * LEAST / 100).max(1).max(count.saturating_sub(most));
     let is_points = items.iter().all(|i| i.rect.low[..dimensions] == i.rect.high[..dimensions]);
     let uneven = if is_points { UNEVEN.0 } else { UNEVEN.1 };
     let longest = shares[..dimensions].iter().copied().fold(0.0, f64::max);
@@ -133,7 +135,7 @@ mod tests {
                 })
                 .collect();
             items.reverse();
-            let place = divide(2, &mut items, &[1.0; MOST]);
+            let place = divide(2, &mut items, 116, &[1.0; MOST]);
             let mut parts = [&items[..place], &items[place..]].map(|p| {
                 let mut words: Vec<u64> = p.iter().map(|i| i.word).collect();
                 words.sort_unstable();
@@ -150,12 +152,28 @@ mod tests {
         for low in [[0.0, 0.0], [-far, -far]] {
             for high in [low, [far, far]] {
                 let mut items: Vec<Item> = (0..9).map(|n| item(low, high, n)).collect();
-                let place = divide(2, &mut items, &[1.0; MOST]);
+                let place = divide(2, &mut items, 116, &[1.0; MOST]);
                 assert!((3..=6).contains(&place), "{place}");
                 let mut words: Vec<u64> = items.iter().map(|i| i.word).collect();
                 words.sort_unstable();
                 assert_eq!(words, (0..9).collect::<Vec<_>>());
             }
+        }
+    }
+
+    /// Also where it would be best to cut off a few that lie apart.
+    #[test]
+    fn no_part_has_more_than_there_is_room_for() {
+        for apart in [0, 1, 20, 55, 60] {
+            let mut items: Vec<Item> = (0..174)
+                .map(|n| {
+                    let far = if n < apart { 1e9 } else { 0.0 };
+                    let p = [far + (n * 7 % 10) as f64, (n * 3 % 11) as f64];
+                    item(p, p, n)
+                })
+                .collect();
+            let place = divide(2, &mut items, 116, &[1.0; MOST]);
+            assert!((58..=116).contains(&place), "{place}, {apart} apart");
         }
     }
 }

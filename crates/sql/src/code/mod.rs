@@ -26,7 +26,7 @@ pub mod verify;
 pub mod window;
 
 /// The stored form's number; code of another number is compiled anew.
-pub const FORMAT: u16 = 7;
+pub const FORMAT: u16 = 8;
 
 pub use op::Op;
 pub use program::{Program, Rejected};

@@ -88,7 +88,8 @@ pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> Sq
 
 pub(super) fn boxes_new(cursor: &mut TableCursor) {
     cursor.oids.clear();
-    cursor.at = 0
+    cursor.at = 0;
+    (cursor.distinct, cursor.nodes) = (0, 0)
 }
 
 /// Gathers the rows that may lie in a box: its least values, then its greatest, NULL where it is open.
@@ -102,13 +103,25 @@ pub(super) fn box_probe(
     let Some(index) = &cursor.index else { return Err(no_index()) };
     let within = rect(values, memory)?;
     cursor.nodes += connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
+    // Boxes that lie upon each other give the same rows.
+    if cursor.oids.len() > 2 * cursor.distinct {
+        each_once(cursor)
+    }
     gathered(&mut cursor.gathered, size_of_val(&cursor.oids[..]), allow)
+}
+
+/// Of what was gathered.
+fn each_once(cursor: &mut TableCursor) {
+    if !cursor.oids.is_sorted_by(|a, b| a < b) {
+        cursor.oids.sort_unstable();
+        cursor.oids.dedup()
+    }
+    cursor.distinct = cursor.oids.len()
 }
 
 /// Each row once, by where they lie.
 pub(super) fn boxes_end(connection: &Connection, cursor: &mut TableCursor) {
-    cursor.oids.sort_unstable();
-    cursor.oids.dedup();
+    each_once(cursor);
     (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n))
 }
 
@@ -155,6 +168,7 @@ pub(super) fn near_start(
     }
     let is_bounded = sides.iter().any(|v| !v.is_null());
     let within = rect(sides, memory)?;
+    cursor.nodes = 0;
     let neighbours = cursor.neighbours.get_or_insert_default();
     neighbours.start(WantedNeighbours { to, counted, within, is_bounded });
     Ok(())

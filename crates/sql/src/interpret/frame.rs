@@ -81,6 +81,8 @@ pub struct TableCursor {
     pub neighbours: Option<Box<Neighbours>>,
     /// Nodes of a CR-tree that were looked at and not counted yet.
     pub nodes: u64,
+    /// How many gathered rows there were when they were last made to be there once each.
+    pub distinct: usize,
     /// Bytes that gathered rows take, as far as the statement is allowed them.
     pub gathered: usize,
     pub touched: HashSet<u64>,

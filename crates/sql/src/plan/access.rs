@@ -385,7 +385,7 @@ pub fn choose<'a>(
             }
             let BoxOf { sides, by, share, lookups } = box_of(index, &c, true);
             if !by.is_empty() {
-                let fetched = (n * share).max(1.0);
+                let fetched = (n * share).max(lookups).clamp(1.0, n);
                 let uses_others = sides_use_others(&sides, place.inputs);
                 let access = Access::Box { index: number, boxes: vec![sides] };
                 offer(Choice { access, by, lookups, fetched, rows: fetched.min(rows), ordered, uses_others })
@@ -433,7 +433,7 @@ pub fn choose<'a>(
         let parts = parts_of(table, place, conjuncts, e);
         for (number, index) in table.def.indexes.iter().enumerate() {
             if let Some((boxes, share, lookups)) = boxes_of(index, &parts) {
-                let fetched = (n * share).clamp(1.0, n);
+                let fetched = (n * share).max(lookups).clamp(1.0, n);
                 offer(Choice {
                     uses_others: boxes.iter().any(|sides| sides_use_others(sides, place.inputs)),
                     access: Access::Box { index: number, boxes },
