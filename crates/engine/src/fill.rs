@@ -430,9 +430,11 @@ impl Fill {
             slot::any_version(space, guard, oid, &mut w.row, true, &mut |row, _| see(row));
             old = !slot::is_live(space, oid) || slot::header_of(space, oid) & slot::OWNED != 0
         }
-        keys.retain(|k| target.index.takes(k));
         keys.sort_unstable();
         keys.dedup();
+        // The newest may be one that the index does not take.
+        let several = keys.len() > 1;
+        keys.retain(|k| target.index.takes(k));
         for key in &keys {
             w.key.clear();
             w.key.extend_from_slice(key);
@@ -444,7 +446,7 @@ impl Fill {
                 self.put(target, n, w, guard, oid)?
             }
         }
-        if keys.len() > 1 || old {
+        if several || old {
             let mut noted = self.outdated.lock();
             for key in keys {
                 noted.note(outdated(&unit.table, &target.index, key, oid))?
