@@ -102,9 +102,12 @@ pub(super) fn box_probe(
 ) -> SqlResult<()> {
     let Some(index) = &cursor.index else { return Err(no_index()) };
     let within = rect(values, memory)?;
+    let first = cursor.oids.is_empty();
     cursor.nodes += connection.search(index, &within, &mut cursor.search, &mut cursor.oids)?;
     // Boxes that lie upon each other give the same rows.
-    if cursor.oids.len() > 2 * cursor.distinct {
+    if first {
+        cursor.distinct = cursor.oids.len()
+    } else if cursor.oids.len() > 2 * cursor.distinct {
         each_once(cursor)
     }
     gathered(&mut cursor.gathered, size_of_val(&cursor.oids[..]), allow)
@@ -112,16 +115,16 @@ pub(super) fn box_probe(
 
 /// Of what was gathered.
 fn each_once(cursor: &mut TableCursor) {
-    if !cursor.oids.is_sorted_by(|a, b| a < b) {
-        cursor.oids.sort_unstable();
-        cursor.oids.dedup()
-    }
+    cursor.oids.sort_unstable();
+    cursor.oids.dedup();
     cursor.distinct = cursor.oids.len()
 }
 
 /// Each row once, by where they lie.
 pub(super) fn boxes_end(connection: &Connection, cursor: &mut TableCursor) {
-    each_once(cursor);
+    if cursor.oids.len() > cursor.distinct {
+        each_once(cursor)
+    }
     (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n))
 }
 

@@ -511,3 +511,33 @@ impl Allowance {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Tag;
+
+    #[test]
+    fn a_tag_is_what_its_byte_says() {
+        use Tag::*;
+        let all = [
+            Null,
+            Bool,
+            Int2,
+            Int4,
+            Int8,
+            Float8,
+            Numeric,
+            Text,
+            Bytea,
+            Date,
+            Timestamp,
+            Timestamptz,
+            Opaque,
+            Packed,
+        ];
+        for (n, tag) in all.into_iter().enumerate() {
+            assert_eq!((tag as usize, Tag::of(n as u8)), (n, tag))
+        }
+        assert_eq!(Tag::of(all.len() as u8), Null)
+    }
+}
