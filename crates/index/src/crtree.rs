@@ -397,29 +397,20 @@ impl Tree {
     /// has to grow least, by its edges: where dimensions are skewed areas lead to boxes that are long in one.
     fn choose(&self, node: Node, level: u32, count: usize, p: &Point, version: u64) -> Checked<usize> {
         let form = &self.form;
-        let mut best: Option<(f64, f64, usize)> = None;
+        let mut best: Option<(f64, usize)> = None;
         let mut masks = Masks::default();
         if let Aim::Codes(low, high, asked) = self.aim(node, count, p, p) {
             let words = node.matches(form, level, count, (&low, &high), asked, &mut masks);
             masks.each(words, form.bits, |i| {
                 let edges = node.edges(form, i, None);
-                if best.is_none_or(|(_, least, _)| edges < least) {
-                    best = Some((0.0, edges, i))
+                if best.is_none_or(|(least, _)| edges < least) {
+                    best = Some((edges, i))
                 }
             })
         }
-        if best.is_none() {
-            let at = node.places(form, p);
-            for i in 0..count {
-                let edges = node.edges(form, i, None);
-                let growth = node.edges(form, i, Some(&at)) - edges;
-                if best.is_none_or(|(least, other, _)| (growth, edges) < (least, other)) {
-                    best = Some((growth, edges, i))
-                }
-            }
-        }
+        let best = best.map(|(_, i)| i).or_else(|| node.grows_least(form, count, p));
         node.check(version)?;
-        best.map(|(.., i)| i).ok_or(Changed)
+        best.ok_or(Changed)
     }
 
     /// Makes an inner node and its entry `i` have a point (C1), and gives the version that it has then.

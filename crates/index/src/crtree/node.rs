@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const HEADER: usize = 4;
 /// The most words that a column of codes has.
 pub(crate) const WORDS: usize = 64;
+/// Entries whose codes are unpacked at once.
+const BLOCK: usize = 64;
 
 /// Where the columns of a kind of node are.
 #[derive(Clone, Copy, Debug)]
@@ -429,6 +431,68 @@ impl Node {
         edges
     }
 
+    /// Which of an inner node's first entries has to grow least to have a point, by its edges; of several the
+    /// one with the shortest. `None` if there is no entry.
+    pub(crate) fn grows_least(&self, form: &Form, count: usize, p: &Point) -> Option<usize> {
+        let at = self.places(form, p);
+        match form.bits {
+            8 => self.grows_least_of::<1>(form, count, &at),
+            16 => self.grows_least_of::<2>(form, count, &at),
+            _ => self.grows_least_in_full(form, count, &at),
+        }
+    }
+    fn grows_least_in_full(&self, form: &Form, count: usize, at: &Point) -> Option<usize> {
+        let mut best: Option<(f64, f64, usize)> = None;
+        for i in 0..count {
+            let edges = self.edges(form, i, None);
+            let growth = self.edges(form, i, Some(at)) - edges;
+            if best.is_none_or(|(least, other, _)| (growth, edges) < (least, other)) {
+                best = Some((growth, edges, i))
+            }
+        }
+        best.map(|(.., i)| i)
+    }
+    /// The same where codes have so many bytes: dimension by dimension, several entries at once.
+    fn grows_least_of<const BYTES: usize>(&self, form: &Form, count: usize, at: &Point) -> Option<usize> {
+        let columns = &form.inner;
+        // A cell further out is as far from all entries.
+        let at = at.map(|place| place.clamp(-1.0, (1u64 << (8 * BYTES)) as f64) as i32);
+        let mut best: Option<(i32, i32, usize)> = None;
+        for first in (0..count).step_by(BLOCK) {
+            let (mut growth, mut edges) = ([0; BLOCK], [0; BLOCK]);
+            for (d, at) in at[..form.dimensions].iter().enumerate() {
+                let low = self.codes::<BYTES>(columns, d, first);
+                let high = self.codes::<BYTES>(columns, form.dimensions + d, first);
+                for i in 0..BLOCK {
+                    growth[i] += (low[i] - at).max(0) + (at - high[i]).max(0);
+                    edges[i] += high[i] - low[i]
+                }
+            }
+            for i in 0..BLOCK.min(count - first) {
+                if best.is_none_or(|(least, other, _)| (growth[i], edges[i]) < (least, other)) {
+                    best = Some((growth[i], edges[i], first + i))
+                }
+            }
+        }
+        best.map(|(.., i)| i)
+    }
+    /// The codes of a block of entries, `first` being a multiple of its length. What the column has no room
+    /// for is 0.
+    #[inline(always)]
+    fn codes<const BYTES: usize>(&self, columns: &Columns, array: usize, first: usize) -> [i32; BLOCK] {
+        let (begin, lanes) = (columns.codes + array * columns.stride, 8 / BYTES);
+        let mut bytes = [[0; 8]; 2 * BLOCK / 8];
+        let words = first / lanes..columns.stride.min((first + BLOCK) / lanes);
+        for (word, bytes) in words.zip(&mut bytes) {
+            *bytes = self.get(begin + word).to_le_bytes()
+        }
+        let bytes = bytes.as_flattened();
+        std::array::from_fn(|i| match BYTES {
+            1 => i32::from(bytes[i]),
+            _ => i32::from(u16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]])),
+        })
+    }
+
     /// Makes the node one of these entries, some of which may be the same in its codes. Cells are no finer
     /// than 2^least in each dimension.
     pub(crate) fn fill(&self, form: &Form, level: u32, items: &mut [Item], least: &[i32; MOST]) {
@@ -528,5 +592,52 @@ impl Node {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = form;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Several entries at once or one after the other: the same one grows least.
+    #[test]
+    fn the_entry_that_grows_least_is_the_same_by_columns() {
+        let mut n = 1u64;
+        let mut random = move |below: u64| {
+            n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (n >> 33) % below
+        };
+        for round in 0..400 {
+            let (dimensions, bits) = (2 + round % 5, [8, 16][round / 5 % 2]);
+            let form = Form::new(dimensions, bits, 10);
+            let words: Vec<AtomicU64> = (0..128).map(|_| AtomicU64::new(u64::MAX)).collect();
+            let node = Node { at: words.as_ptr(), line: 0 };
+            let count = [1, 2, form.inner.capacity][round % 3].min(1 + random(200) as usize);
+            let mut items: Vec<Item> = (0..count as u64)
+                .map(|word| {
+                    let mut rect = Rect::ZERO;
+                    for d in 0..dimensions {
+                        rect.low[d] = random(1000) as f64;
+                        rect.high[d] = rect.low[d] + random(50) as f64
+                    }
+                    Item { rect, word }
+                })
+                .collect();
+            node.fill(&form, 1, &mut items, &[i32::MIN; MOST]);
+            for far in [1000.0, 1000.0, 3000.0] {
+                let p: Point = std::array::from_fn(|d| match d < dimensions {
+                    true => far * (random(2000) as f64 / 500.0 - 1.5),
+                    false => 0.0,
+                });
+                let expected = node.grows_least_in_full(&form, count, &node.places(&form, &p));
+                assert!(expected.is_some());
+                assert_eq!(node.grows_least(&form, count, &p), expected, "{dimensions} {bits} {count} {p:?}")
+            }
+            let p = [-f64::MAX; MOST];
+            assert!(node.grows_least(&form, count, &p).is_some_and(|i| i < count))
+        }
+        let form = Form::new(2, 8, 10);
+        let words: Vec<AtomicU64> = (0..128).map(|_| AtomicU64::new(0)).collect();
+        assert_eq!(Node { at: words.as_ptr(), line: 0 }.grows_least(&form, 0, &[0.0; MOST]), None)
     }
 }
