@@ -535,10 +535,9 @@ pub fn remove_entry(
     let mut buf = vec![0; table.row_size];
     let mut pending = false;
     // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it
-    // stands for.
+    // stands for. A CR-tree may ask in several leaves, and one that keeps its entry is enough to wait.
     let dead = &mut |same: &dyn Fn(&[u8]) -> bool| {
         let strings = Committed(space, &guard);
-        pending = false;
         // What is committed is met first, and ends it.
         !slot::any_version(space, &guard, oid, &mut buf, true, &mut |row, uncommitted| {
             let mut k = Vec::with_capacity(key.len());
