@@ -8,7 +8,7 @@
 use ondol_base::epoch::{Epochs, Guard};
 use ondol_base::oid::Oid;
 use ondol_bench::options::Common;
-use ondol_bench::points::{Boxes, Kind, Moving, Points, boxes, oid_of, overlapping};
+use ondol_bench::points::{Boxes, Kind, Moving, Points, boxes, oid_of, overlapping, prefetch};
 use ondol_bench::random::Random;
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, passes};
@@ -101,10 +101,10 @@ impl<const D: usize> Side<D> for Again<'_, D> {
         tree.search(guard, &rect(within), search, found, None);
         let number = |oid: Oid| oid.bits() / 16 - 1;
         let (low, high) = within;
+        let ahead = |oid: &Oid| prefetch(&self.rows[number(*oid) as usize]);
+        found.iter().take(AHEAD).for_each(ahead);
         for (i, oid) in found.iter().enumerate() {
-            if let Some(next) = found.get(i + AHEAD) {
-                prefetch(&self.rows[number(*next) as usize])
-            }
+            found.get(i + AHEAD).into_iter().for_each(ahead);
             let n = number(*oid);
             let row = &self.rows[n as usize].0;
             if (0..D).all(|d| low[d] <= row[d] && row[d] <= high[d]) {
@@ -113,18 +113,6 @@ impl<const D: usize> Side<D> for Again<'_, D> {
         }
     }
 }
-fn prefetch<T>(to: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it faults on no address.
-    #[allow(unsafe_code)]
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch(std::ptr::from_ref(to).cast(), _MM_HINT_T0)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = to;
-}
-
 macro_rules! rstar_side {
     ($($d:literal)*) => { $(
         impl Side<$d> for RTree<GeomWithData<[f64; $d], u64>> {

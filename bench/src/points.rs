@@ -1,7 +1,7 @@
 //! Points of several dimensions, and boxes to look for them in.
 //!
 //! - **P1** A point is found by the OID that it has, 16 times its number and 16 more. Nobody follows it.
-#![allow(unsafe_code)] // OIDs that nobody follows.
+#![allow(unsafe_code)] // OIDs that nobody follows, and hints.
 use crate::random::Random;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
@@ -103,6 +103,21 @@ impl<const D: usize> Keys for Points<D> {
         put_key(self.at(oid), &mut key);
         each(&key)
     }
+    fn prefetch(&self, oid: Oid) {
+        prefetch(self.at(oid))
+    }
+}
+
+/// Asks for the memory of what will be looked at.
+pub fn prefetch<T>(to: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it faults on no address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(std::ptr::from_ref(to).cast(), _MM_HINT_T0)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = to;
 }
 
 /// Rows that go from one point to another of the same list.
@@ -134,6 +149,9 @@ impl<const D: usize> Keys for Moving<D> {
         let mut key = Vec::with_capacity(8 * MOST);
         put_key(&self.points.0[self.place(oid.bits() as usize / 16 - 1)], &mut key);
         each(&key)
+    }
+    fn prefetch(&self, oid: Oid) {
+        prefetch(&self.points.0[self.place(oid.bits() as usize / 16 - 1)])
     }
 }
 
