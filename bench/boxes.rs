@@ -182,7 +182,7 @@ fn compare<const D: usize>(kind: Kind, args: &Args, report: &mut Report) -> Resu
     sides.push((SERVED, by_client(client, &query("p", &condition))?));
 
     let version = cluster::version(&args.pgbin);
-    let _cluster = match &version {
+    let cluster = match &version {
         None => {
             report.say("PostgreSQL was not there to be compared.");
             None
@@ -295,7 +295,7 @@ fn compare<const D: usize>(kind: Kind, args: &Args, report: &mut Report) -> Resu
         }
         contest.run(args.common.rounds(), report)?;
     }
-    report.children(server.cpu_seconds());
+    report.children(server.cpu_seconds() + cluster.as_ref().map_or(0.0, Cluster::cpu_seconds));
     Ok(())
 }
 

@@ -85,12 +85,12 @@ impl<const D: usize> Side<D> for Ours<'_> {
 
 /// A point as a row.
 #[repr(align(64))]
-struct Row<const D: usize>([f64; D]);
+struct Stored<const D: usize>([f64; D]);
 
 /// The same, and only what is in the box by its row (T2).
 struct Again<'a, const D: usize> {
     ours: Ours<'a>,
-    rows: Vec<Row<D>>,
+    rows: Vec<Stored<D>>,
 }
 impl<const D: usize> Side<D> for Again<'_, D> {
     fn find(&mut self, within: &([f64; D], [f64; D]), out: &mut Vec<u64>) {
@@ -309,7 +309,7 @@ where
     let sides_of_threads =
         Box::new(CrTree::bulk(8, points.clone(), Arc::new(Unlimited), points.entries()).map_err(failed)?);
     let tree = CrTree::bulk(8, points.clone(), Arc::new(Unlimited), points.entries()).map_err(failed)?;
-    let rows = points.0.iter().map(|p| Row(*p)).collect();
+    let rows = points.0.iter().map(|p| Stored(*p)).collect();
     sides.push((AGAIN, Box::new(Again { ours: Ours::new(tree, guard), rows })));
     let began = Instant::now();
     let tree = CrTree::new(D, 8, points.clone(), Arc::new(Unlimited)).map_err(failed)?;

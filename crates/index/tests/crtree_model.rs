@@ -312,6 +312,34 @@ fn growing_keeps_nodes_compact() {
     compare::<6>();
 }
 
+/// A search that is not worth while beyond so many ends there, and the next is whole again.
+#[test]
+fn a_search_is_given_up_where_it_finds_too_many() {
+    let (epochs, rows) = (Epochs::new(), Versions::new());
+    let me = epochs.join(0);
+    let tree = CrTree::new(2, 8, rows.clone(), Limit::none()).unwrap();
+    for (n, oid) in (0..5000).zip((16..).step_by(16)) {
+        let mut p: Point = [0.0; MOST];
+        (p[0], p[1]) = ((n % 71) as f64, (n / 71) as f64);
+        rows.add(oid, &key_of(&p, 2));
+        tree.insert(&me.pin(), &key_of(&p, 2), oid_of(oid), None).unwrap();
+    }
+    let all = Rect { low: [f64::MIN; MOST], high: [f64::MAX; MOST] };
+    let mut search = Search::new();
+    let mut find = |most: Option<usize>| {
+        // What was found before does not count.
+        let mut out = vec![oid_of(16); 50];
+        search.give_up_beyond(most);
+        tree.search(&me.pin(), &all, &mut search, &mut out, None);
+        (search.has_given_up(), out.len() - 50)
+    };
+    for most in [0, 100, 1000] {
+        let (given_up, found) = find(Some(most));
+        assert!(given_up && (most + 1..most + 200).contains(&found), "{most}: {found}")
+    }
+    assert_eq!([Some(4999), Some(5000), None].map(&mut find), [(true, 5000), (false, 5000), (false, 5000)]);
+}
+
 /// What is refused memory leaves nothing but the empty tree.
 #[test]
 fn a_load_that_is_refused_memory_leaves_an_empty_tree() {

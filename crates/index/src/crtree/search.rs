@@ -16,6 +16,9 @@ pub struct Search {
     open: Vec<(u32, u64)>,
     node: Option<Box<Scratch>>,
     nodes: u64,
+    /// See [`Search::give_up_beyond`].
+    most: Option<usize>,
+    given_up: bool,
 }
 
 impl Search {
@@ -25,6 +28,14 @@ impl Search {
     /// Nodes that the last search looked at.
     pub fn nodes(&self) -> u64 {
         self.nodes
+    }
+    /// Searches are not worth while for callers that find more: they end before they have found all.
+    pub fn give_up_beyond(&mut self, most: Option<usize>) {
+        self.most = most
+    }
+    /// Whether the last search did.
+    pub fn has_given_up(&self) -> bool {
+        self.given_up
     }
 }
 
@@ -77,10 +88,11 @@ impl Tree {
 
     fn search(&self, rect: &Rect, search: &mut Search, out: &mut Vec<Oid>, mut seen: Option<&mut Vec<Seen>>) {
         let form = &self.form;
-        let Search { open, node: scratch, nodes } = search;
+        let Search { open, node: scratch, nodes, most, given_up } = search;
         let Scratch { masks, oids, found } = &mut **scratch.get_or_insert_default();
         open.clear();
-        *nodes = 0;
+        (*nodes, *given_up) = (0, false);
+        let had = out.len();
         let (root, splits) = self.start();
         open.push((root.line, splits));
         while let Some((line, before)) = open.pop() {
@@ -131,7 +143,11 @@ impl Tree {
             if let Some(seen) = &mut seen {
                 seen.push(node.seen(version))
             }
-            out.extend(oids[..*found].iter().map(|oid| entry_oid(*oid)))
+            out.extend(oids[..*found].iter().map(|oid| entry_oid(*oid)));
+            if most.is_some_and(|most| out.len() - had > most) {
+                *given_up = true;
+                break;
+            }
         }
     }
 }

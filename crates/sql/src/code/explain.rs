@@ -73,6 +73,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | BoxProbe { cursor, .. }
         | BoxesNew { cursor }
         | BoxesEnd { cursor }
+        | Within { other: cursor, .. }
         | NearStart { cursor, .. }
         | NearNext { cursor, .. }
         | TallyNodes { cursor, .. }

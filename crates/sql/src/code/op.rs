@@ -255,6 +255,9 @@ opcodes! {
     193 BoxProbe { cursor: Cur, values: Span };
     /// All are gathered: `RowNext` is to give each once, by where they lie.
     198 BoxesEnd { cursor: Cur };
+    /// Of the rows that the cursor has gathered, leaves those that may lie in a box of the other one's index,
+    /// its values as of `BoxProbe`; all of them if they are few, or too few for a search in so large a box.
+    199 Within { cursor: Cur, other: Cur, values: Span };
     /// Begins to look for the nearest rows of the cursor's index in a box: the values are that, as of
     /// `BoxProbe`, then a point by column; the columns that count have a bit in `counted`.
     194 NearStart { cursor: Cur, values: Span, counted: Count };

@@ -167,6 +167,13 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             indexed(p, cursor).map(|_| ())
         }
         Op::BoxProbe { cursor, values } => width("box", values.count as usize, 2 * dimensions(p, cursor)?),
+        Op::Within { cursor, other, values } => {
+            indexed(p, cursor)?;
+            if p.table_of(cursor.0).def.id != p.table_of(other.0).def.id {
+                return Err("rows of one table within a box of another".into());
+            }
+            width("box", values.count as usize, 2 * dimensions(p, other)?)
+        }
         Op::NearStart { cursor, values, counted } => {
             let dimensions = dimensions(p, cursor)?;
             width("box and point", values.count as usize, 3 * dimensions)?;

@@ -128,6 +128,40 @@ pub(super) fn boxes_end(connection: &Connection, cursor: &mut TableCursor) {
     (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n))
 }
 
+/// Of the rows that `cursor` has gathered, leaves those that may lie in a box of the index of `other`.
+pub(super) fn within(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    other: &mut TableCursor,
+    values: &[Datum],
+    memory: &[u8],
+    allow: &mut Allowance,
+) -> SqlResult<()> {
+    /// So few are read sooner than looked for in a box.
+    const FEW: usize = 64;
+    /// A row that is read costs as much as so many that are gathered.
+    const TIMES: usize = 16;
+    if cursor.oids.len() <= FEW {
+        return Ok(());
+    }
+    let Some(index) = &other.index else { return Err(no_index()) };
+    let within = rect(values, memory)?;
+    other.oids.clear();
+    other.search.give_up_beyond(Some(TIMES * cursor.oids.len()));
+    other.nodes += connection.search(index, &within, &mut other.search, &mut other.oids)?;
+    gathered(&mut other.gathered, size_of_val(&other.oids[..]), allow)?;
+    if !other.search.has_given_up() {
+        cursor.oids.sort_unstable();
+        let mut found = other.oids.iter().copied().peekable();
+        cursor.oids.retain(|oid| {
+            while found.next_if(|o| o < oid).is_some() {}
+            found.peek() == Some(oid)
+        });
+    }
+    (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n));
+    Ok(())
+}
+
 /// The statement is allowed what gathered rows take, and not what those before took.
 fn gathered(before: &mut usize, bytes: usize, allow: &mut Allowance) -> SqlResult<()> {
     allow.give_back(std::mem::replace(before, bytes));

@@ -349,6 +349,12 @@ pub(super) fn exec(
             let c = &mut f.cursors[cursor.0 as usize];
             access::box_probe(connection, c, &f.regs[values.range()], &f.memory, &mut f.allow)?
         }
+        Op::Within { cursor, other, values } => {
+            let pair = f.cursors.get_disjoint_mut([cursor.0 as usize, other.0 as usize]);
+            let [cursor, other] = pair.map_err(|_| internal("a cursor within its own box"))?;
+            let values = &f.regs[values.range()];
+            access::within(connection, cursor, other, values, &f.memory, &mut f.allow)?
+        }
         Op::BoxesNew { cursor } => access::boxes_new(&mut f.cursors[cursor.0 as usize]),
         Op::BoxesEnd { cursor } => access::boxes_end(connection, &mut f.cursors[cursor.0 as usize]),
         Op::TallyNodes { cursor, slot } => {

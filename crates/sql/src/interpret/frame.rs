@@ -398,7 +398,9 @@ impl Frame {
             match op {
                 Op::Once { done, .. } => self.once.push(done.0.first),
                 Op::Call { .. } | Op::Cast { .. } | Op::FunctionRows { .. } => self.uses_time = true,
-                Op::Touch { .. } | Op::BoxProbe { .. } | Op::NearStart { .. } => self.gathers = true,
+                Op::Touch { .. } | Op::BoxProbe { .. } | Op::Within { .. } | Op::NearStart { .. } => {
+                    self.gathers = true
+                }
                 _ => {}
             }
         }

@@ -8,7 +8,7 @@
 //! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
 use super::logical::{Expr, ExprKind, Hidden};
-use super::physical::{Access, End, KeyRange, KeyValue, Side};
+use super::physical::{Access, End, KeyRange, KeyValue, Side, Within};
 use super::prefix;
 use super::refs::{Inputs, RelSet};
 use super::ways::Ways;
@@ -395,11 +395,14 @@ pub fn choose<'a>(
         let Leading { keys, mut by, lists } = all[number].clone();
         let uses_others = keys.iter().any(|k| others(place.inputs, k));
         if keys.len() == m {
+            let within = if lists == 0 && !index.unique { within_of(table, &c, index) } else { None };
+            let uses_others =
+                uses_others || within.as_ref().is_some_and(|w| sides_use_others(&w.sides, place.inputs));
             let lookups = keys.iter().map(lookups_of).product::<f64>();
             let fetched = (rows_of_keys(number, m) * lookups).min(n);
             let member = keys.iter().position(KeyValue::is_many).map(|at| by[at]);
             offer(Choice {
-                access: Access::Lookup { index: number, keys, unique: index.unique, member },
+                access: Access::Lookup { index: number, keys, unique: index.unique, member, within },
                 by,
                 lookups,
                 fetched,
@@ -515,6 +518,22 @@ fn box_of<'a>(index: &IndexDef, c: &Conditions<'a>, mut lists: bool) -> BoxOf<'a
         out.sides.push(side)
     }
     out
+}
+
+/// The box that says most of the rows that a look-up by `keys` finds, if any says more than that.
+fn within_of<'a>(table: &Table, c: &Conditions<'a>, keys: &IndexDef) -> Option<Within<'a>> {
+    let is_key = |column: usize| keys.columns.iter().any(|k| k.column == column);
+    let boxes = table.def.indexes.iter().enumerate().filter_map(|(number, index)| {
+        if !matches!(index.kind, IndexKind::Crtree { .. }) {
+            return None;
+        }
+        let BoxOf { sides, share, .. } = box_of(index, c, false);
+        let says_more = |(side, column): (&Side<'_>, usize)| !side.is_open() && !is_key(column);
+        let columns = index.columns.iter().map(|c| c.column);
+        let more = sides.iter().zip(columns).any(says_more);
+        more.then_some((share, Within { index: number, sides }))
+    });
+    boxes.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, within)| within)
 }
 
 /// A box of a CR-tree for each of the parts, which share of the rows may lie in them, and how many boxes

@@ -2,7 +2,7 @@
 use super::logical::JoinKind;
 use super::logical::{Expr, ExprKind, Inside, OnConflict, Source};
 use super::physical::{
-    Access, End, KeyRange, KeyValue, Method, Node, Operator, Root, Side, Statement, Subplan,
+    Access, End, KeyRange, KeyValue, Method, Node, Operator, Root, Side, Statement, Subplan, Within,
 };
 use super::show::{Names, all_of, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
@@ -431,6 +431,12 @@ impl<'a> Show<'_, 'a> {
                 let parts = index_conditions(table, access, names);
                 if !parts.is_empty() {
                     out.properties.push(("Index Cond", all_of(&parts)))
+                }
+                if let Access::Lookup { within: Some(Within { index, sides }), .. } = access {
+                    let columns = &table.def.indexes[*index].columns;
+                    let column = |n: usize| table.def.columns[columns[n].column].label().to_string();
+                    let parts = of_sides(&column, sides, names);
+                    out.properties.push(("Within", format!("{}: {}", using(*index), all_of(&parts))))
                 }
                 if let Access::Nearest { by, .. } = access {
                     out.properties.push(("Order By", expr(by, names)))

@@ -111,6 +111,8 @@ pub enum Access<'a> {
         unique: bool,
         /// Of a look-up by several values: that very condition.
         member: Option<&'a Expr>,
+        /// Where many rows have the keys, only those of a box are looked at.
+        within: Option<Within<'a>>,
     },
     /// Boxes of a CR-tree that may overlap: for each column of the index its ends, where it has any. Each of
     /// their rows once, and some that lie outside.
@@ -134,6 +136,13 @@ pub enum Access<'a> {
         ranges: Vec<KeyRange<'a>>,
         backward: bool,
     },
+}
+
+/// A box of a CR-tree, as of [`Access::Box`], without lists.
+#[derive(Clone, Debug)]
+pub struct Within<'a> {
+    pub index: usize,
+    pub sides: Vec<Side<'a>>,
 }
 
 #[derive(Clone, Debug)]
@@ -259,7 +268,7 @@ impl Node<'_> {
     /// Whether its rows are come by in a CR-tree.
     pub fn is_by_box(&self) -> bool {
         let Operator::Scan { access, .. } = &self.operator else { return false };
-        matches!(access, Access::Box { .. } | Access::Nearest { .. })
+        matches!(access, Access::Box { .. } | Access::Nearest { .. } | Access::Lookup { within: Some(_), .. })
     }
 }
 
@@ -416,9 +425,10 @@ impl<'a> Node<'a> {
                         tids.each(f);
                         f(by)
                     }
-                    Access::Lookup { keys, member, .. } => {
+                    Access::Lookup { keys, member, within, .. } => {
                         keys.iter().for_each(|k| k.each(f));
                         member.iter().for_each(|e| f(e));
+                        within.iter().flat_map(|w| &w.sides).for_each(|s| s.each(f));
                     }
                     Access::Box { boxes, .. } => boxes.iter().flatten().for_each(|s| s.each(f)),
                     Access::Nearest { sides, to, .. } => {

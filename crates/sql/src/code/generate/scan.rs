@@ -6,7 +6,7 @@ use super::{Consume, Gen, Source, Stored, internal};
 use crate::plan::access::{any_of_array, catalog_key, foreign_bounds};
 use crate::plan::classify::is_int;
 use crate::plan::logical::{self, Expr, ExprKind};
-use crate::plan::physical::{Access, End, KeyRange, KeyValue, Node, Operator, Side};
+use crate::plan::physical::{Access, End, KeyRange, KeyValue, Node, Operator, Side, Within};
 use ondol_engine::Table;
 use ondol_types::edge::is_rounded;
 use ondol_types::func::FuncId;
@@ -26,6 +26,7 @@ struct Lookup<'l, 'a> {
     point: bool,
     /// Of a lookup by a list: how the row's value compares with one of the list's, and what that value is.
     member: Option<(FuncId, &'a Expr)>,
+    within: Option<&'l Within<'a>>,
     recheck: &'l [&'a Expr],
     node: &'a Node<'a>,
 }
@@ -230,7 +231,7 @@ impl<'a> Gen<'a> {
                     g.found(rel, cursor, recheck, next, node, consume)
                 })
             }
-            Access::Lookup { index, keys, unique, member } => {
+            Access::Lookup { index, keys, unique, member, within } => {
                 let cursor = self.cursor(table, Some(*index));
                 let list = keys.iter().position(KeyValue::is_many);
                 let columns: Vec<usize> =
@@ -252,6 +253,7 @@ impl<'a> Gen<'a> {
                     unique: *unique,
                     point,
                     member,
+                    within: within.as_ref(),
                     recheck,
                     node,
                 };
@@ -544,6 +546,14 @@ impl<'a> Gen<'a> {
         self.op(Op::KeyPut { cursor, values, to: end });
         self.op(Op::KeyPrefetch { cursor });
         self.op(Op::KeyProbe { cursor });
+        if let Some(Within { index, sides }) = lookup.within {
+            let other = self.cursor(lookup.table, Some(*index));
+            let first = self.registers(2 * sides.len());
+            self.sides(lookup.table, *index, sides, first, None, end)?;
+            let values = Span::new(first, 2 * sides.len());
+            self.op(Op::Within { cursor, other, values });
+            self.tally_nodes(node.number, other);
+        }
         self.op(Op::RowPrefetch { cursor });
         let mark = self.mark();
         self.here(next);
