@@ -201,6 +201,27 @@ impl Connection {
         search: &mut Search,
         out: &mut Vec<Oid>,
     ) -> SqlResult<u64> {
+        let start = out.len();
+        let nodes = self.search_unsorted(index, within, search, out)?;
+        out[start..].sort_unstable();
+        let mut kept = start;
+        for i in start..out.len() {
+            if kept == start || out[i] != out[kept - 1] {
+                out[kept] = out[i];
+                kept += 1
+            }
+        }
+        out.truncate(kept);
+        Ok(nodes)
+    }
+    /// The same in any order, and some of them more than once.
+    pub fn search_unsorted(
+        &self,
+        index: &TableIndex,
+        within: &Rect,
+        search: &mut Search,
+        out: &mut Vec<Oid>,
+    ) -> SqlResult<u64> {
         let Some(tree) = index.index.as_crtree() else {
             let message = format!("a box is asked of index {}, which has no points", index.def.name);
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
@@ -212,15 +233,6 @@ impl Connection {
             let guard = self.session.pin();
             tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
         }
-        out[start..].sort_unstable();
-        let mut kept = start;
-        for i in start..out.len() {
-            if kept == start || out[i] != out[kept - 1] {
-                out[kept] = out[i];
-                kept += 1
-            }
-        }
-        out.truncate(kept);
         if serializable {
             self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
             for oid in &out[start..] {

@@ -128,6 +128,35 @@ pub(super) fn boxes_end(connection: &Connection, cursor: &mut TableCursor) {
     (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n))
 }
 
+/// Which rows may be among some: a bit for each, and 31 that stand for none.
+struct OidFilter {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+impl OidFilter {
+    fn of(oids: &[Oid]) -> OidFilter {
+        let log = (32 * oids.len()).next_power_of_two().ilog2().max(6);
+        let mut filter = OidFilter { bits: vec![0; 1 << (log - 6)], shift: 64 - log };
+        for oid in oids {
+            let (word, bit) = filter.place(*oid);
+            filter.bits[word] |= bit
+        }
+        filter
+    }
+    #[inline(always)]
+    fn place(&self, oid: Oid) -> (usize, u64) {
+        // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
+        let n = oid.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
+        (n as usize / 64, 1 << (n % 64))
+    }
+    #[inline(always)]
+    fn may_have(&self, oid: Oid) -> bool {
+        let (word, bit) = self.place(oid);
+        self.bits[word] & bit != 0
+    }
+}
+
 /// Of the rows that `cursor` has gathered, leaves those that may lie in a box of the index of `other`.
 pub(super) fn within(
     connection: &Connection,
@@ -139,8 +168,8 @@ pub(super) fn within(
 ) -> SqlResult<()> {
     /// So few are read sooner than looked for in a box.
     const FEW: usize = 64;
-    /// A row that is read costs as much as so many that are gathered.
-    const TIMES: usize = 16;
+    /// A row that is read costs as much as some twenty that are gathered.
+    const TIMES: usize = 8;
     if cursor.oids.len() <= FEW {
         return Ok(());
     }
@@ -148,15 +177,13 @@ pub(super) fn within(
     let within = rect(values, memory)?;
     other.oids.clear();
     other.search.give_up_beyond(Some(TIMES * cursor.oids.len()));
-    other.nodes += connection.search(index, &within, &mut other.search, &mut other.oids)?;
+    other.nodes += connection.search_unsorted(index, &within, &mut other.search, &mut other.oids)?;
     gathered(&mut other.gathered, size_of_val(&other.oids[..]), allow)?;
     if !other.search.has_given_up() {
-        cursor.oids.sort_unstable();
-        let mut found = other.oids.iter().copied().peekable();
-        cursor.oids.retain(|oid| {
-            while found.next_if(|o| o < oid).is_some() {}
-            found.peek() == Some(oid)
-        });
+        let filter = OidFilter::of(&cursor.oids);
+        other.oids.retain(|oid| filter.may_have(*oid));
+        std::mem::swap(&mut cursor.oids, &mut other.oids);
+        each_once(cursor)
     }
     (0..AHEAD).for_each(|n| row_ahead(connection, cursor, n));
     Ok(())
