@@ -326,18 +326,20 @@ fn a_search_is_given_up_where_it_finds_too_many() {
     }
     let all = Rect { low: [f64::MIN; MOST], high: [f64::MAX; MOST] };
     let mut search = Search::new();
-    let mut find = |most: Option<usize>| {
+    let mut find = |most: usize| {
         // What was found before does not count.
         let mut out = vec![oid_of(16); 50];
-        search.give_up_beyond(most);
-        tree.search(&me.pin(), &all, &mut search, &mut out, None);
-        (search.has_given_up(), out.len() - 50)
+        let whole = tree.search_up_to(&me.pin(), &all, most, &mut search, &mut out);
+        (whole, out.len() - 50)
     };
     for most in [0, 100, 1000] {
-        let (given_up, found) = find(Some(most));
-        assert!(given_up && (most + 1..most + 200).contains(&found), "{most}: {found}")
+        let (whole, found) = find(most);
+        assert!(!whole && (most + 1..most + 200).contains(&found), "{most}: {found}")
     }
-    assert_eq!([Some(4999), Some(5000), None].map(&mut find), [(true, 5000), (false, 5000), (false, 5000)]);
+    assert_eq!([4999, 5000].map(&mut find), [(false, 5000), (true, 5000)]);
+    let mut out = vec![];
+    tree.search(&me.pin(), &all, &mut search, &mut out, None);
+    assert_eq!(out.len(), 5000);
 }
 
 /// What is refused memory leaves nothing but the empty tree.

@@ -8,7 +8,7 @@ use ondol_base::epoch::Guard;
 use ondol_base::fiber::take_turns;
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
-use ondol_index::crtree::{Rect, Search};
+use ondol_index::crtree::{CrTree, Rect, Search};
 use ondol_kernel::LockMode;
 use ondol_kernel::heap::Slots;
 use ondol_kernel::transaction::{Newest, Session};
@@ -201,8 +201,14 @@ impl Connection {
         search: &mut Search,
         out: &mut Vec<Oid>,
     ) -> SqlResult<u64> {
+        let tree = points_of(index)?;
         let start = out.len();
-        let nodes = self.search_unsorted(index, within, search, out)?;
+        let mut seen = vec![];
+        let serializable = self.session.is_serializable() && !mutated("boxes_forgotten");
+        {
+            let guard = self.session.pin();
+            tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
+        }
         out[start..].sort_unstable();
         let mut kept = start;
         for i in start..out.len() {
@@ -212,27 +218,6 @@ impl Connection {
             }
         }
         out.truncate(kept);
-        Ok(nodes)
-    }
-    /// The same in any order, and some of them more than once.
-    pub fn search_unsorted(
-        &self,
-        index: &TableIndex,
-        within: &Rect,
-        search: &mut Search,
-        out: &mut Vec<Oid>,
-    ) -> SqlResult<u64> {
-        let Some(tree) = index.index.as_crtree() else {
-            let message = format!("a box is asked of index {}, which has no points", index.def.name);
-            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
-        };
-        let start = out.len();
-        let mut seen = vec![];
-        let serializable = self.session.is_serializable() && !mutated("boxes_forgotten");
-        {
-            let guard = self.session.pin();
-            tree.search(&guard, within, search, out, serializable.then_some(&mut seen));
-        }
         if serializable {
             self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
             for oid in &out[start..] {
@@ -240,6 +225,19 @@ impl Connection {
             }
         }
         Ok(search.nodes())
+    }
+    /// The same for callers who go on with those of them alone that they have from another index: a
+    /// serializable transaction has what it read by that one. In any order, some more than once, and false if
+    /// it was given up, where more than `most` were found.
+    pub fn search_beside(
+        &self,
+        index: &TableIndex,
+        within: &Rect,
+        most: usize,
+        search: &mut Search,
+        out: &mut Vec<Oid>,
+    ) -> SqlResult<bool> {
+        Ok(points_of(index)?.search_up_to(&self.session.pin(), within, most, search, out))
     }
     #[inline]
     pub fn is_serializable(&self) -> bool {
@@ -619,4 +617,11 @@ fn describe<'v>(table: &Table, values: impl Iterator<Item = ValueRef<'v>>, out: 
             out.push_str(&text)
         }
     }
+}
+
+fn points_of(index: &TableIndex) -> SqlResult<&CrTree> {
+    index.index.as_crtree().ok_or_else(|| {
+        let message = format!("a box is asked of index {}, which has no points", index.def.name);
+        SqlError::new(sqlstate::INTERNAL_ERROR, message)
+    })
 }

@@ -16,9 +16,6 @@ pub struct Search {
     open: Vec<(u32, u64)>,
     node: Option<Box<Scratch>>,
     nodes: u64,
-    /// See [`Search::give_up_beyond`].
-    most: Option<usize>,
-    given_up: bool,
 }
 
 impl Search {
@@ -28,14 +25,6 @@ impl Search {
     /// Nodes that the last search looked at.
     pub fn nodes(&self) -> u64 {
         self.nodes
-    }
-    /// Searches are not worth while for callers that find more: they end before they have found all.
-    pub fn give_up_beyond(&mut self, most: Option<usize>) {
-        self.most = most
-    }
-    /// Whether the last search did.
-    pub fn has_given_up(&self) -> bool {
-        self.given_up
     }
 }
 
@@ -86,12 +75,20 @@ impl Tree {
         Aim::Codes(from, to, asked)
     }
 
-    fn search(&self, rect: &Rect, search: &mut Search, out: &mut Vec<Oid>, mut seen: Option<&mut Vec<Seen>>) {
+    /// False if it was given up, where more than `most` were found.
+    fn search(
+        &self,
+        rect: &Rect,
+        most: usize,
+        search: &mut Search,
+        out: &mut Vec<Oid>,
+        mut seen: Option<&mut Vec<Seen>>,
+    ) -> bool {
         let form = &self.form;
-        let Search { open, node: scratch, nodes, most, given_up } = search;
+        let Search { open, node: scratch, nodes } = search;
         let Scratch { masks, oids, found } = &mut **scratch.get_or_insert_default();
         open.clear();
-        (*nodes, *given_up) = (0, false);
+        *nodes = 0;
         let had = out.len();
         let (root, splits) = self.start();
         open.push((root.line, splits));
@@ -144,11 +141,11 @@ impl Tree {
                 seen.push(node.seen(version))
             }
             out.extend(oids[..*found].iter().map(|oid| entry_oid(*oid)));
-            if most.is_some_and(|most| out.len() - had > most) {
-                *given_up = true;
-                break;
+            if out.len() - had > most {
+                return false;
             }
         }
+        true
     }
 }
 
@@ -187,6 +184,17 @@ impl CrTree {
         out: &mut Vec<Oid>,
         seen: Option<&mut Vec<Seen>>,
     ) {
-        self.tree.search(rect, search, out, seen)
+        self.tree.search(rect, usize::MAX, search, out, seen);
+    }
+    /// The same, unless more than `most` are found: then it is given up, and false.
+    pub fn search_up_to(
+        &self,
+        _guard: &Guard<'_>,
+        rect: &Rect,
+        most: usize,
+        search: &mut Search,
+        out: &mut Vec<Oid>,
+    ) -> bool {
+        self.tree.search(rect, most, search, out, None)
     }
 }

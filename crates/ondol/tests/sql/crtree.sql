@@ -215,3 +215,10 @@ SELECT count(*), sum(id) FROM deal WHERE account = 3 AND price > 900.5 AND day <
 SELECT a.n, count(d.id), sum(d.id) FROM (VALUES (1, 100), (2, 900), (3, NULL)) AS a (n, least) LEFT JOIN deal d ON d.account = a.n AND d.price > a.least AND d.day < 20 GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM deal WHERE account = 3 AND price IN (111, 112, 148) AND day < 200;
 RESET enable_indexscan;
+-- a box of another statement in the same frame is whole
+CREATE TABLE one (a int, b int, c int, d int);
+INSERT INTO one VALUES (0, 999, 0, 364);
+CREATE FUNCTION some_deals() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM deal WHERE account = 3 AND price < 200 AND day < 100';
+CREATE FUNCTION all_deals() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM one o JOIN deal t ON t.price BETWEEN o.a AND o.b AND t.day BETWEEN o.c AND o.d';
+SELECT some_deals FROM some_deals() UNION ALL SELECT all_deals FROM all_deals();
+EXPLAIN (COSTS off) SELECT count(*) FROM deal WHERE account = 3 AND price < (SELECT max(b) FROM one);

@@ -176,10 +176,11 @@ pub(super) fn within(
     let Some(index) = &other.index else { return Err(no_index()) };
     let within = rect(values, memory)?;
     other.oids.clear();
-    other.search.give_up_beyond(Some(TIMES * cursor.oids.len()));
-    other.nodes += connection.search_unsorted(index, &within, &mut other.search, &mut other.oids)?;
+    let most = TIMES * cursor.oids.len();
+    let is_whole = connection.search_beside(index, &within, most, &mut other.search, &mut other.oids)?;
+    other.nodes = other.search.nodes();
     gathered(&mut other.gathered, size_of_val(&other.oids[..]), allow)?;
-    if !other.search.has_given_up() {
+    if is_whole {
         let filter = OidFilter::of(&cursor.oids);
         other.oids.retain(|oid| filter.may_have(*oid));
         std::mem::swap(&mut cursor.oids, &mut other.oids);

@@ -7,7 +7,7 @@
 //! of them would; a bound on one side a third, on both a tenth; any other equality a tenth, any other
 //! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
-use super::logical::{Expr, ExprKind, Hidden};
+use super::logical::{Expr, ExprKind, Hidden, has_query};
 use super::physical::{Access, End, KeyRange, KeyValue, Side, Within};
 use super::prefix;
 use super::refs::{Inputs, RelSet};
@@ -396,8 +396,8 @@ pub fn choose<'a>(
         let uses_others = keys.iter().any(|k| others(place.inputs, k));
         if keys.len() == m {
             let within = if lists == 0 && !index.unique { within_of(table, &c, index) } else { None };
-            let uses_others =
-                uses_others || within.as_ref().is_some_and(|w| sides_use_others(&w.sides, place.inputs));
+            // Rows that are the same for each of others' are looked up once.
+            let within = within.filter(|w| uses_others || !sides_use_others(&w.sides, place.inputs));
             let lookups = keys.iter().map(lookups_of).product::<f64>();
             let fetched = (rows_of_keys(number, m) * lookups).min(n);
             let member = keys.iter().position(KeyValue::is_many).map(|at| by[at]);
@@ -530,7 +530,10 @@ fn within_of<'a>(table: &Table, c: &Conditions<'a>, keys: &IndexDef) -> Option<W
         let BoxOf { sides, share, .. } = box_of(index, c, false);
         let says_more = |(side, column): (&Side<'_>, usize)| !side.is_open() && !is_key(column);
         let columns = index.columns.iter().map(|c| c.column);
-        let more = sides.iter().zip(columns).any(says_more);
+        // A query would be run once more than without.
+        let mut queries = false;
+        sides.iter().for_each(|s| s.each(&mut |e| queries |= has_query(e)));
+        let more = !queries && sides.iter().zip(columns).any(says_more);
         more.then_some((share, Within { index: number, sides }))
     });
     boxes.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, within)| within)
