@@ -317,7 +317,7 @@ impl Meeting {
         let refused = match second.lock(oid, b, Wait::NoWait) {
             Ok(_) => false,
             Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE => true,
-            Err(e) => return Err(e.to_string()),
+            Err(e) => return Err(told(e)),
         };
         match refused == exclude(a, b) {
             true => Ok(()),
@@ -400,7 +400,7 @@ impl Meeting {
                 match tries.lock(oid, UPDATE, Wait::SkipLocked) {
                     Ok(Locked::Skipped) => {}
                     Ok(other) => return Err(format!("{other:?} beside a sharer")),
-                    Err(e) => return Err(e.to_string()),
+                    Err(e) => return Err(told(e)),
                 }
                 nap(rest)
             }
